@@ -83,7 +83,6 @@ type ErrorClass = new (problem: Problem, options?: { requestId?: string | undefi
 
 const BY_CODE: Readonly<Record<string, ErrorClass>> = {
   lease_lost: LeaseLost,
-  lock_held: LockHeld,
   lock_lost: LockLost,
   origin_reused: Conflict,
   protocol: Protocol,

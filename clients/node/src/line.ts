@@ -128,6 +128,7 @@ export class Line {
       while (this.#settling !== undefined) await this.#settling
       clearTimeout(time)
       this.#over.abort()
+      if (this.#outbox.length > 0) this.#log('warn', `stopped with ${this.#outbox.length} outcomes that were not acknowledged; those jobs run again`)
       clearInterval(this.#ticks)
       this.#transport.close()
     }
@@ -159,8 +160,7 @@ export class Line {
     } catch (error) {
       if (error instanceof Aborted) {
         // The server may have answered just now. The repeat gets the same jobs, to give them back.
-        const answer = await this.#transport.call({ ...request(0), repeats: false, signal: this.#over.signal }).catch(() => undefined)
-        const leases = answer === undefined ? [] : leasesOf(answer)
+        const leases = await this.#transport.call({ ...request(0), repeats: false, signal: this.#over.signal }).then(leasesOf).catch(() => [])
         this.#hold(leases)
         for (const lease of leases) this.#outbox.push({ receipt: lease.receipt, json: '"release":{}', tries: 0, isRefusal: false })
         this.#settle()

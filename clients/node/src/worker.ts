@@ -201,15 +201,21 @@ export class Worker implements AsyncDisposable {
     this.#health.state = 'running'
     const beat = this.#healthFile === undefined ? undefined : setInterval(() => { this.#beat() }, HEALTH_EVERY_MS)
     this.#beat()
+    const onExit = (): void => { this.#log('error', `the process ends while ${this.#running.size} handlers run; their jobs run again once their leases end`) }
+    process.on('exit', onExit)
     try {
       await new Promise<void>((resolve, reject) => {
         this.#ended = { resolve, reject }
         line.on('message', (message: FromLine) => { this.#receive(message) })
         line.on('error', reject)
-        line.on('exit', () => { resolve() })
+        line.on('exit', () => {
+          if (this.#health.state === 'stopping') resolve()
+          else reject(new Error('the thread of the worker has ended; its jobs run again once their leases end'))
+        })
         this.#flush(false)
       })
     } finally {
+      process.off('exit', onExit)
       clearInterval(beat)
       this.#line = undefined
       this.#health.state = 'stopped'

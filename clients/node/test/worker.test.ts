@@ -188,6 +188,16 @@ describe('a worker of a real server', () => {
     assert.equal((await client.queues.get('hangs')).ready, 1)
   })
 
+  it('says that its process ends', async () => {
+    await client.push('exits', 1)
+    const program = `
+      const { Client, Worker } = require(${JSON.stringify(join(__dirname, '../../dist/index.js'))})
+      const worker = new Worker(new Client(${JSON.stringify(server.url)}), { queues: 'exits' }).handle('*', () => process.exit(3))
+      worker.run()`
+    await assert.rejects(promisify(execFile)(process.execPath, ['-e', program]), (error: { code?: number; stderr?: string }) =>
+      error.code === 3 && error.stderr?.includes('the process ends while 1 handlers run') === true)
+  })
+
   it('refuses wrong options, and a server that refuses it', async () => {
     assert.throws(() => worker([]), Invalid)
     assert.throws(() => worker({ a: -1 }), Invalid)

@@ -15,38 +15,11 @@ use Duetime\Http\Response;
  */
 class DuetimeError extends \RuntimeException
 {
+    /** Where the code says more than the status. */
     private const CLASSES = [
-        'invalid' => Invalid::class,
-        'malformed_json' => Invalid::class,
-        'body_unreadable' => Invalid::class,
-        'body_too_large' => Invalid::class,
-        'head_too_large' => Invalid::class,
-        'media_type' => Invalid::class,
-        'no_route' => Invalid::class,
-        'method_not_allowed' => Invalid::class,
-        'unauthorized' => Unauthorized::class,
-        'forbidden' => Forbidden::class,
-        'foreign_host' => Forbidden::class,
-        'foreign_origin' => Forbidden::class,
-        'too_many_requests' => RateLimited::class,
-        'not_found' => NotFound::class,
-        'schedule_not_found' => NotFound::class,
-        'key_conflict' => Conflict::class,
-        'origin_reused' => Conflict::class,
-        'queue_in_use' => Conflict::class,
-        'version_mismatch' => Conflict::class,
-        'job_running' => Conflict::class,
-        'already_finished' => Conflict::class,
-        'job_live' => Conflict::class,
-        'not_due' => Conflict::class,
-        'held_back' => Conflict::class,
         'lease_lost' => LeaseLost::class,
-        'lock_held' => LockHeld::class,
         'lock_lost' => LockLost::class,
-        'unreachable' => Unavailable::class,
-        'timeout' => Unavailable::class,
-        'protocol' => Protocol::class,
-        'internal' => self::class,
+        'origin_reused' => Conflict::class,
     ];
 
     /** How often the request was sent. More than once, the first may have taken effect although its answer was lost. */
@@ -138,7 +111,7 @@ class DuetimeError extends \RuntimeException
     {
         $code = [401 => 'unauthorized', 403 => 'forbidden', 408 => 'timeout', 413 => 'body_too_large', 429 => 'too_many_requests', 502 => 'unreachable',
             503 => 'unreachable', 504 => 'timeout'][$response->status] ?? 'protocol';
-        $class = self::CLASSES[$code];
+        $class = $code === 'protocol' ? Protocol::class : self::classOf($response->status);
         $wait = $response->headers['retry-after'] ?? null;
         $begin = Json::message(substr($response->body, 0, 200));
         return new $class($code, $response->status, "expected JSON from the server, got status {$response->status}: $begin",

@@ -18,7 +18,7 @@ final class Events
      */
     public function read(string $query): \Generator
     {
-        [$last, $pause] = [null, 1.0];
+        [$last, $failures] = [null, 0];
         for (;;) {
             $headers = ['accept: text/event-stream', ...($last === null ? [] : ["last-event-id: $last"])];
             $stream = $this->transport->stream("/v1/events$query", $headers);
@@ -30,7 +30,7 @@ final class Events
                     $text = substr($text, $end + 2);
                     $last = $id ?? $last;
                     if ($event !== null) {
-                        $pause = 1.0;
+                        $failures = 0;
                         yield $event;
                     }
                 }
@@ -40,8 +40,7 @@ final class Events
                 throw DuetimeError::of(new Http\Response($status, [], $text));
             }
             $this->transport->next();
-            usleep((int) ($pause * random_int(500_000, 1_000_000)));
-            $pause = min(5.0, $pause * 2);
+            usleep((int) (Transport::backoff(++$failures) * 1e6));
         }
     }
 

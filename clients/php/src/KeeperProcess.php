@@ -31,6 +31,7 @@ final class KeeperProcess
     private float $stopAt = \INF;
     private float $killAt = \INF;
     private float $settleAt = 0.0;
+    private int $batch = self::BATCH;
     /** @var array<string, array<string, mixed>> leases and locks, by id */
     private array $held = [];
     /** @var array<string, array{line: string, since: float, tries: int}> outcomes, by receipt */
@@ -64,7 +65,9 @@ final class KeeperProcess
                 $this->stop();
             }
             if ($this->now >= $this->killAt) {
+                $this->log('a process that does not stop is killed');
                 $this->kill(\SIGKILL);
+                $this->killAt = \INF;
             }
             foreach (array_keys($this->held) as $id) {
                 $this->keep($id);
@@ -148,7 +151,7 @@ final class KeeperProcess
     private function settle(float $deadline): void
     {
         if ($this->settles !== [] && $this->now >= $this->settleAt) {
-            $batch = \array_slice($this->settles, 0, self::BATCH, true);
+            $batch = \array_slice($this->settles, 0, $this->batch, true);
             foreach (array_keys($batch) as $receipt) {
                 $this->settles[$receipt]['tries']++;
             }
@@ -157,11 +160,17 @@ final class KeeperProcess
                 $answer = $this->transport->call('POST', '/v1/settle', "[$lines]", deadline: 5, tries: \count($this->transport->servers));
                 foreach (array_keys($batch) as $n => $receipt) {
                     $this->settles[$receipt]['tries'] += $answer->tries - 1;
-                    $this->settled((string) $receipt, $answer->fields[$n]['code'] ?? null, $answer->fields[$n]['detail'] ?? '', $deadline);
+                    $error = isset($answer->fields[$n]['code']) ? DuetimeError::problem($answer->fields[$n]) : null;
+                    $this->settled((string) $receipt, $error, $deadline);
                 }
             } catch (DuetimeError $error) {
+                if (\count($batch) > 1 && !$error->mayPass()) {
+                    // One of them displeases a proxy, perhaps.
+                    $this->batch = 1;
+                    return;
+                }
                 foreach (array_keys($batch) as $receipt) {
-                    $this->settled((string) $receipt, $error->mayPass() ? 'store_unavailable' : $error->errorCode, $error->detail, $deadline);
+                    $this->settled((string) $receipt, $error, $deadline);
                 }
             }
         }
@@ -169,21 +178,21 @@ final class KeeperProcess
             foreach ($this->syncs as $sync) {
                 $this->say(['sync' => $sync]);
             }
-            $this->syncs = [];
+            [$this->syncs, $this->batch] = [[], self::BATCH];
         }
     }
 
-    private function settled(string $receipt, ?string $code, string $detail, float $deadline): void
+    private function settled(string $receipt, ?DuetimeError $error, float $deadline): void
     {
         $settle = $this->settles[$receipt];
-        if (\in_array($code, ['store_unavailable', 'stopping', 'backlog', 'timeout'], true) && $this->now - $settle['since'] < $deadline) {
+        if ($error?->mayPass() && $this->now - $settle['since'] < $deadline) {
             $this->settleAt = $this->now + self::PAUSE;
             return;
         }
         unset($this->settles[$receipt], $this->held[$receipt]);
         // A lost lease is how a repeat is answered whose first try had an answer that was lost.
-        if ($code !== null && ($code !== 'lease_lost' || $settle['tries'] === 1)) {
-            $this->say(['id' => $receipt, 'event' => 'unsettled', 'code' => $code, 'detail' => $detail]);
+        if ($error !== null && (!$error instanceof Error\LeaseLost || $settle['tries'] === 1)) {
+            $this->say(['id' => $receipt, 'event' => 'unsettled', 'code' => $error->errorCode, 'detail' => $error->detail]);
         }
     }
 
@@ -208,17 +217,25 @@ final class KeeperProcess
         }
         $this->say(['released' => true]);
         $this->kill(\SIGTERM);
-        [$this->stopAt, $this->killAt] = [\INF, $this->now + self::GRACE];
+        // To give back may have taken seconds.
+        [$this->stopAt, $this->killAt] = [\INF, Clock::now() + self::GRACE];
     }
 
     /** Ends a lease for the parent. */
     private function end(string $path, ?string $body): void
     {
         try {
-            $this->transport->call('POST', $path, $body, timeout: 2, deadline: 5);
-        } catch (DuetimeError) {
-            // It expires.
+            $this->transport->call('POST', $path, $body, timeout: 2, deadline: 2);
+        } catch (Error\LeaseLost) {
+            // It has ended already.
+        } catch (DuetimeError $error) {
+            $this->log("the job of $path runs again once its lease ends: {$error->getMessage()}");
         }
+    }
+
+    private function log(string $message): void
+    {
+        @fwrite(\STDERR, "duetime: $message\n");
     }
 
     private function kill(int $signal): void
@@ -231,6 +248,7 @@ final class KeeperProcess
     {
         $one = $this->held[$id];
         if ($this->now >= $one['limitAt']) {
+            $this->log('job ' . strtok((string) $id, '.') . ": the time limit of {$one['limit']['after']} s is exceeded, so its process is killed");
             $this->end($one['limit']['path'], $one['limit']['body']);
             unset($this->held[$id]);
             $this->kill(\SIGKILL);

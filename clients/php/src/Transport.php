@@ -170,14 +170,20 @@ final class Transport
         return $this->token === '' ? ['accept: application/json'] : ['accept: application/json', "authorization: Bearer {$this->token}"];
     }
 
-    /** Seconds before the next try: none until each server was asked, then up to 0.1, 0.2, 0.4 … 5, or as the server says. */
+    /** Seconds before the next try: none until each server was asked, then the `backoff`, or as the server says. */
     private function pause(DuetimeError $error, int $try): float
     {
         if ($error->retryAfter !== null) {
             return $error->retryAfter;
         }
         $round = intdiv($try, \count($this->servers));
-        return $try < \count($this->servers) ? 0.0 : min(5.0, 0.1 * 2 ** min($round - 1, 10)) * random_int(500, 1000) / 1000;
+        return $try < \count($this->servers) ? 0.0 : self::backoff($round);
+    }
+
+    /** Seconds after this failure, the nth in a row: up to 0.1, 0.2, 0.4 … 5. */
+    public static function backoff(int $failures): float
+    {
+        return min(5.0, 0.1 * 2 ** min($failures - 1, 10)) * random_int(500, 1000) / 1000;
     }
 
     /** @throws DuetimeError */

@@ -126,7 +126,9 @@ final class Worker
     public function run(): int
     {
         $this->log('info', 'working on ' . implode(', ', array_keys($this->weights)));
-        return $this->loop(false);
+        $jobs = $this->loop(false);
+        $this->log('info', "stopped after $jobs jobs");
+        return $jobs;
     }
 
     /** Works until nothing is due. */
@@ -264,7 +266,12 @@ final class Worker
         $this->running = $job;
         $this->jobs++;
         $this->keeper->holdLease($job->receipt, $job->lease, $this->timeLimit);
+        $process = getmypid();
         [$verb, $body] = $this->outcome($job);
+        if (getmypid() !== $process) {
+            $this->log('error', "job {$job->id}: a process that its handler has forked returned from it, and is ended");
+            exit($verb === 'complete' ? 0 : 1);
+        }
         $this->settle($job, $verb, $body);
         $this->running = null;
     }
@@ -356,10 +363,10 @@ final class Worker
         $this->keeper->drop($job->receipt);
     }
 
-    /** Seconds before the next try: as the server asks, but a worker looks again soon; else up to 0.2, 0.4 … 5. */
+    /** Seconds before the next try: as the server asks, but a worker looks again soon. */
     private function pause(DuetimeError $error, int $try): float
     {
-        return min(self::PAUSE_MAX, $error->retryAfter ?? min(5.0, 0.1 * 2 ** min($try, 6)) * random_int(500, 1000) / 1000);
+        return min(self::PAUSE_MAX, $error->retryAfter ?? Transport::backoff($try));
     }
 
     /** @return array{string, string} another outcome. A result that cannot be kept will not be better next time */
@@ -407,6 +414,7 @@ final class Worker
                 pcntl_signal($signal, function (): void {
                     if ($this->keeper->hasReleased()) {
                         // It sends the last signal, once it has released the job.
+                        $this->log('warning', "job {$this->running?->id}: it has not ended in time, and is given back");
                         $this->running = null;
                         exit(0);
                     }
@@ -441,6 +449,7 @@ final class Worker
                 $error = error_get_last();
                 $isFatal = $error !== null && ($error['type'] & (\E_ERROR | \E_CORE_ERROR | \E_COMPILE_ERROR | \E_USER_ERROR)) !== 0;
                 $why = $isFatal ? "{$error['message']} in {$error['file']}:{$error['line']}" : 'the handler ended the process';
+                $this->log('error', "job {$this->running->id}: $why");
                 $this->settle($this->running, 'fail', Json::object(['message' => Json::message($why)]), Clock::now() + self::EXIT_DEADLINE);
             }
         });

@@ -265,10 +265,25 @@ final class WorkerTest extends TestCase
         (new Worker(new Client('http://one', '', http: new ScriptedHttp([ScriptedHttp::problem(401, 'unauthorized')])), 'q', logger: $log))->run();
     }
 
+    public function testAStopWithoutAServer(): void
+    {
+        $server = \Duetime\Testing\Server::start(arguments: Site::MEMORY);
+        $server->client()->push($this->queue, 'overdue');
+        $environment = ['DUETIME_SERVER' => $server->address, 'PATH' => getenv('PATH')];
+        $process = proc_open([PHP_BINARY, __DIR__ . '/process.php', $this->queue], [1 => ['pipe', 'w'], 2 => ['pipe', 'w']], $pipes, null, $environment);
+        self::assertIsResource($process);
+        self::assertSame("running\n", fgets($pipes[1]));
+        $server->stop();
+        posix_kill(proc_get_status($process)['pid'], SIGTERM);
+        stream_get_contents($pipes[1]);
+        self::assertStringContainsString('runs again once its lease ends', (string) stream_get_contents($pipes[2]));
+        self::assertSame(0, proc_close($process), 'it has the time to end by itself');
+    }
+
     public function testProcesses(): void
     {
         foreach (['term' => 'finishes', 'overdue' => 'released', 'twice' => 'released', 'exit' => 'failed', 'memory' => 'failed', 'limit' => 'failed',
-            'forks' => 'finishes'] as $case => $how) {
+            'forks' => 'finishes', 'returns' => 'finishes'] as $case => $how) {
             $this->queue = Site::queue();
             $id = $this->client->push($this->queue, $case, maxAttempts: 1)->id;
             $script = __DIR__ . '/process.php';
@@ -286,6 +301,10 @@ final class WorkerTest extends TestCase
                 posix_kill($pid, SIGTERM);
             }
             stream_get_contents($pipes[1]);
+            $said = (string) stream_get_contents($pipes[2]);
+            $words = ['term' => 'stopped after 1 jobs', 'overdue' => 'is given back', 'twice' => 'is given back', 'exit' => 'ended the process',
+                'memory' => 'Allowed memory size', 'limit' => 'time limit of 0.3 s', 'forks' => 'stopped', 'returns' => 'has forked returned'][$case];
+            self::assertStringContainsString($words, $said, 'no worker ends without a word');
             $job = $this->client->get($id);
             match ($how) {
                 'finishes' => self::assertSame(['succeeded', 'done'], [$job->state, $job->result], $case),

@@ -22,6 +22,14 @@ $worker->handle('*', static function (RunningJob $job) use ($worker): string {
         case 'limit':
             sleep(60);
             break;
+        case 'returns':
+            // As if it was the worker: it must not report, nor take jobs.
+            if (($child = pcntl_fork()) === 0) {
+                fclose(STDOUT);
+                return 'not done';
+            }
+            pcntl_waitpid($child, $status);
+            return 'done';
         case 'forks':
             // One child ends before the handler; another has all that the process has open, until the process has ended.
             $parent = getmypid();

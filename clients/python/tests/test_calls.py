@@ -322,6 +322,13 @@ def test_events_that_are_refused_raise() -> None:
         next(Client("http://a", transport=script).events(what="nothing"))
 
 
+def test_events_are_waited_for_as_long_as_it_takes() -> None:
+    failures: list[Any] = [Lost("cut")] * 1_100
+    script = Script(*failures, ["event: pushed", 'data: {"id":"7"}', ""])
+    assert next(Client("http://a", transport=script).events()).id == "7"
+    assert max(script.pauses) <= 5
+
+
 def test_events_with_ids_go_on_where_they_broke() -> None:
     first = ["event: subscribed", "data: {}", "", "id: 41", "event: pushed", 'data: {"id":"7"}', "", Lost("cut")]
     script = Script(first, ["event: subscribed", "data: {}", "", "event: pushed", 'data: {"id":"8"}', ""])

@@ -121,7 +121,7 @@ def test_exceptions_that_say_more(error: BaseException, expected: object) -> Non
 
 class Silent(Exception):
     def __str__(self) -> str:
-        raise RuntimeError
+        raise self.args[0]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,8 @@ class Silent(Exception):
     [
         (ValueError("no stock"), "ValueError: no stock (line "),
         (ValueError(b"\xc4\xe3".decode("utf-8", "surrogateescape")), "ValueError: \\udcc4\\udce3 (line "),
-        (Silent(), "Silent: a Silent without text"),
+        (Silent(RuntimeError()), "Silent: a Silent without text"),
+        (Silent(SystemExit()), "Silent: a Silent without text"),
         (SystemExit(3), "SystemExit: 3"),
         (JobCancelled("by itself"), "JobCancelled: by itself"),
     ],

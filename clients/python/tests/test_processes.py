@@ -14,7 +14,7 @@ from typing import Any, Callable
 import pytest
 from test_handler import Order
 
-from duetime import Client, Fatal, JobCancelled, RunningJob, Worker
+from duetime import Client, DuetimeError, Fatal, JobCancelled, RunningJob, Worker
 from duetime.testing import Server
 
 Run = Callable[[Worker], threading.Thread]
@@ -90,6 +90,53 @@ def test_processes(client: Client, queue: str, run: Run, until: Until) -> None:
         ("succeeded", None),
     ]
     assert [job.result for job in jobs[-2:]] == [["ff", '"ff"', True], 7]
+
+
+def forks(payload: Any) -> Any:
+    if payload == "once more":
+        return payload
+    child = os.fork()
+    if child == 0:
+        if payload == "exits":
+            sys.exit(3)
+        if payload == "raises":
+            raise ValueError
+        return "by a process that does not have the job"
+    # What the child says would be taken for the outcome of the next job.
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("pool", ["threads", "processes"])
+def test_a_process_that_a_handler_forks_ends_with_it(client: Client, queue: str, pool: str) -> None:
+    worker = Worker(client, queue, pool=pool, concurrency=1)
+    worker.handler("*")(forks)
+    ids = [client.push(queue, what).id for what in ("returns", "exits", "raises", "once more")]
+    assert worker.drain().succeeded == 4
+    assert [client.get(id).result for id in ids] == [0, 3, 1, "once more"]
+
+
+def test_a_process_that_cannot_be_started_is_a_failed_attempt(client: Client, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(image: bytes) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr("duetime.worker.pools._Child", none)
+    worker = Worker(client, queue, pool="processes")
+    worker.handler("*")(in_process)
+    id = client.push(queue, 1).id
+    assert worker.drain().failed == 1
+    assert "Cannot allocate memory" in (client.get(id).message or "")
+
+
+def test_a_worker_that_cannot_begin_says_so(client: Client, queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(ca: Any) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("duetime.worker.dispatcher.AwaitingTransport", none)
+    worker = Worker(client, queue)
+    worker.handler("*")(in_process)
+    with pytest.raises(DuetimeError, match="Too many open files"):
+        worker.run()
 
 
 def test_processes_need_functions_of_a_module(client: Client) -> None:

@@ -75,6 +75,11 @@ def _quoted(text: str) -> str:
         raise errors.invalid("name", "valid Unicode", text) from None
 
 
+def backoff(failures: int) -> float:
+    """How long to wait after so many failures in a row, in seconds."""
+    return min(PAUSE * 2.0 ** min(failures, 10), PAUSE_MAX) * random.uniform(0.5, 1)
+
+
 class Caller:
     """Makes calls. Remembers which server answered last."""
 
@@ -136,8 +141,7 @@ class Caller:
             self._place += 1
             has_next = count % len(self.settings.servers) != 0 and pause == 0
             if not has_next:
-                doubled = PAUSE * 2 ** min(count // len(self.settings.servers), 10)
-                pause = max(pause, min(doubled, PAUSE_MAX) * random.uniform(0.5, 1))
+                pause = max(pause, backoff(count // len(self.settings.servers)))
             if (tries is not None and count >= tries) or time.monotonic() + pause >= end:
                 raise _after(error, count, time.monotonic() - began)
             if pause:

@@ -110,13 +110,8 @@ class Protocol(DuetimeError):
 
 _BY_CODE: dict[str, type[DuetimeError]] = {
     "lease_lost": LeaseLost,
-    "lock_held": LockHeld,
     "lock_lost": LockLost,
     "origin_reused": Conflict,
-    "protocol": Protocol,
-    "unreachable": Unavailable,
-    "timeout": Unavailable,
-    "wait_timeout": WaitTimeout,
 }
 _BY_STATUS: dict[int, type[DuetimeError]] = {
     401: Unauthorized,

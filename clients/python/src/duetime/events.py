@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import AsyncIterator, Mapping
 
 from . import calls, errors
-from .calls import PAUSE, PAUSE_MAX, Caller
+from .calls import Caller
 from .models import Event
 from .transport import Lost, Reply, Unsent
 
@@ -51,7 +50,7 @@ async def events(caller: Caller, query: Mapping[str, object]) -> AsyncIterator[E
                 raise
         caller.next_server()
         failures += 1
-        await caller.transport.sleep(min(PAUSE * 2**failures, PAUSE_MAX) * random.uniform(0.5, 1))
+        await caller.transport.sleep(calls.backoff(failures))
 
 
 def _event(kind: str, data: str) -> Event:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import pathlib
-import random
 import secrets
 import threading
 import time
@@ -185,6 +184,7 @@ class Dispatcher:
         finally:
             self.phase = "stopped"
             self.is_done.set()
+            self._ready.set()
             for function in self._on_done:
                 function()
 
@@ -369,7 +369,7 @@ class Dispatcher:
             self._finish(lease, outcome)
         while self._waiting and self._running < self.plan.concurrency:
             _, waiting, handler = self._waiting.popleft()
-            if waiting.is_lost:
+            if waiting.is_lost or waiting.ends_at <= time.monotonic():
                 self._forget(waiting)
                 self.summary.lost += 1
             else:
@@ -541,9 +541,8 @@ class Dispatcher:
 
     async def _away(self, error: DuetimeError) -> None:
         self._note_away(error)
-        doubled = calls.PAUSE * 2 ** min(self._failures, 10)
         self._failures += 1
-        await asyncio.sleep(min(doubled, calls.PAUSE_MAX) * random.uniform(0.5, 1))
+        await asyncio.sleep(calls.backoff(self._failures - 1))
 
     def _fail(self, error: DuetimeError) -> None:
         log.error("the worker stops: %s", error)

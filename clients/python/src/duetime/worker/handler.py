@@ -7,11 +7,13 @@ import contextlib
 import functools
 import inspect
 import logging
+import os
+import sys
 import traceback
 import typing
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 from ..errors import DuetimeError
 from ..trace import within
@@ -80,7 +82,7 @@ class Outcome(NamedTuple):
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:
+    except BaseException:
         return f"a {type(error).__name__} without text"
 
 
@@ -137,19 +139,34 @@ def _around(middlewares: Sequence[Middleware], job: RunningJob) -> Any:
 
 def attempt(handler: Handler, middlewares: Sequence[Middleware], job: RunningJob) -> Outcome:
     """Runs a handler that is not async. Never raises."""
+    process = os.getpid()
     try:
         with _around(middlewares, job):
             result = handler.function(*handler.arguments(job))
-        return Outcome.of_result(result)
+        return _of_process(process, job, Outcome.of_result(result))
     except BaseException as error:
-        return Outcome.of_error(error, job)
+        return _of_process(process, job, error)
 
 
 async def attempt_async(handler: Handler, middlewares: Sequence[Middleware], job: RunningJob) -> Outcome:
     """Runs an async handler. Never raises."""
+    process = os.getpid()
     try:
         with _around(middlewares, job):
             result = await handler.function(*handler.arguments(job))
-        return Outcome.of_result(result)
+        return _of_process(process, job, Outcome.of_result(result))
     except BaseException as error:
-        return Outcome.of_error(error, job)
+        return _of_process(process, job, error)
+
+
+def _of_process(process: int, job: RunningJob, ended: Union[Outcome, BaseException]) -> Outcome:
+    """The outcome, in the process that has the job. One that the handler has forked ends here: it must report nothing."""
+    if os.getpid() != process:
+        code = ended.code if isinstance(ended, SystemExit) else 0 if isinstance(ended, Outcome) else 1
+        if not isinstance(ended, SystemExit):
+            log.error("job %s: a process that its handler has forked returned from it, and is ended", job.id)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(code if isinstance(code, int) else code is not None)
+    return ended if isinstance(ended, Outcome) else Outcome.of_error(ended, job)

@@ -64,7 +64,11 @@ class Threads:
                 return
             handler, job = task
             began = time.perf_counter()
-            outcome = self._run(handler, job)
+            try:
+                outcome = self._run(handler, job)
+            except Exception as error:
+                # Such as no memory for another process. Without a report, the job would be extended for ever.
+                outcome = Outcome.of_error(error, job)
             job._took = time.perf_counter() - began
             self._report(job, outcome)
             del task, handler, job, outcome
