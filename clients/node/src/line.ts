@@ -162,8 +162,7 @@ export class Line {
         // The server may have answered just now. The repeat gets the same jobs, to give them back.
         const leases = await this.#transport.call({ ...request(0), repeats: false, signal: this.#over.signal }).then(leasesOf).catch(() => [])
         this.#hold(leases)
-        for (const lease of leases) this.#outbox.push({ receipt: lease.receipt, json: '"release":{}', tries: 0, isRefusal: false })
-        this.#settle()
+        this.#giveBack(leases.map(({ receipt }) => receipt))
         return undefined
       }
       this.#post({ type: 'refused', problem: (error as DuetimeError).problem })
@@ -209,8 +208,7 @@ export class Line {
     const offer = this.#offer
     if (offer !== undefined && now - offer.at >= OFFER_MS && Atomics.compareExchange(offer.cell, 0, OFFERED, WITHDRAWN) === OFFERED) {
       // `#offer` stays: the main thread has not answered yet.
-      for (const receipt of offer.receipts) this.#outbox.push({ receipt, json: '"release":{}', tries: 0, isRefusal: false })
-      this.#settle()
+      this.#giveBack(offer.receipts)
     }
     if (this.#isExtending) return
     const due = [...this.#held].filter(([, held]) => held.extendAt <= now).slice(0, RESERVE_JOBS_MAX)
@@ -262,6 +260,11 @@ export class Line {
     } catch (error) {
       this.#post({ type: 'progressed', call, problem: (error as DuetimeError).problem })
     }
+  }
+
+  #giveBack(receipts: readonly string[]): void {
+    for (const receipt of receipts) this.#outbox.push({ receipt, json: '"release":{}', tries: 0, isRefusal: false })
+    this.#settle()
   }
 
   /** Sends outcomes, one request at a time; those that come meanwhile go together in the next. */

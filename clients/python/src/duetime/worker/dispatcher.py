@@ -47,6 +47,8 @@ AHEAD, AHEAD_JOBS_MAX, WAIT_MAX = 0.005, 500, 0.1
 PACE_PART = 0.05
 #: A request for jobs that fails within this time, beyond its wait, is sent again at once. In seconds.
 SOON = 1.0
+#: The outcome of a job that has not begun, or that nobody waits for any more.
+RELEASED = Outcome.released()
 #: What one reserve asks for at most: the server's limit.
 RESERVE_JOBS = 1_000
 
@@ -103,7 +105,7 @@ class _Lease:
     is_running: bool = True
     progress: Optional[Progress] = None
     teller: Optional[asyncio.Task[None]] = None
-    outcome: Optional[Outcome] = None
+    outcome: Outcome = RELEASED
 
 
 class Dispatcher:
@@ -131,7 +133,7 @@ class Dispatcher:
         self._loop: Optional[asyncio.AbstractEventLoop] = None
         self._ready = threading.Event()
         self._stop_at: Optional[float] = None
-        self._reserving: Optional[asyncio.Task[None]] = None
+        self._reserving: asyncio.Task[None]
         self._settings = plan.caller.settings
         # One more than servers: a connection that broke while it was idle is no news.
         self._tries = len(self._settings.servers) + 1
@@ -344,7 +346,7 @@ class Dispatcher:
         while self._waiting and self._waiting[0][0] <= since:
             _, lease, _ = self._waiting.popleft()
             lease.is_running = False
-            self._finish(lease, Outcome.released())
+            self._finish(lease, RELEASED)
 
     # Outcomes.
 
@@ -397,7 +399,7 @@ class Dispatcher:
                 texts, size = [], 0
                 while self._outbox and len(batch) < SETTLE_JOBS and size < SETTLE_BYTES:
                     lease = self._outbox.popleft()
-                    text = settle_text(lease.receipt, lease.outcome or Outcome.released())
+                    text = settle_text(lease)
                     batch.append(lease)
                     texts.append(text)
                     size += len(text)
@@ -418,7 +420,7 @@ class Dispatcher:
                     await self._away(error)
                 return
             for lease in batch:
-                await self._settle_batch([lease], b"[" + settle_text(lease.receipt, lease.outcome or Outcome.released()) + b"]")
+                await self._settle_batch([lease], b"[" + settle_text(lease) + b"]")
             return
         self._answered()
         again = []
@@ -439,7 +441,7 @@ class Dispatcher:
         """Decides about leases that were not settled. True if some are tried again."""
         is_kept = False
         for lease in batch:
-            outcome = lease.outcome or Outcome.released()
+            outcome = lease.outcome
             lease.may_be_settled = lease.may_be_settled or passes(error)
             if error.code in ("lease_lost", "not_found"):
                 log.warning("job %s: the lease was lost, so the outcome does not count", lease.job.id)
@@ -463,8 +465,7 @@ class Dispatcher:
 
     def _count(self, lease: _Lease) -> None:
         self._forget(lease)
-        verb = lease.outcome.verb if lease.outcome else "release"
-        counter = {"complete": "succeeded", "fail": "failed", "park": "failed", "release": "released"}[verb]
+        counter = {"complete": "succeeded", "fail": "failed", "park": "failed", "release": "released"}[lease.outcome.verb]
         setattr(self.summary, counter, getattr(self.summary, counter) + 1)
 
     def _forget(self, lease: _Lease) -> None:
@@ -559,7 +560,7 @@ class Dispatcher:
         self._give_back_waiting(now)
         if at_once:
             self._stop_at = min(self._stop_at, now)
-        if self._reserving is not None and not self._reserving.done() and asyncio.current_task() is not self._reserving:
+        if asyncio.current_task() is not self._reserving:
             self._reserving.cancel()
         self._slots.set()
         self._to_end.set()
@@ -574,14 +575,13 @@ class Dispatcher:
                     # Without one of them the worker would only seem to work.
                     task.result()
             now = time.monotonic()
-            is_quiet = not self._leases and not self._outbox and (self._reserving is None or self._reserving.done())
+            is_quiet = not self._leases and not self._outbox and self._reserving.done()
             if is_quiet and (self.phase == "stopping" or self._is_dry):
                 return
             timeout = None
             if self._stop_at is not None and released_at is None:
                 # Not before the last reserve is over: it would be handed what is given back.
-                is_reserving = self._reserving is not None and not self._reserving.done()
-                release_at = self._stop_at + (LEAVE if is_reserving else 0)
+                release_at = self._stop_at + (0 if self._reserving.done() else LEAVE)
                 ask_at = release_at - min(HEED, self.plan.stop_deadline / 2)
                 if asked_at is None and now >= ask_at:
                     asked_at = now
@@ -614,7 +614,7 @@ class Dispatcher:
             if lease.is_lost:
                 self._forget(lease)
             else:
-                self._finish(lease, Outcome.released())
+                self._finish(lease, RELEASED)
 
     async def _touch(self) -> None:
         while self.plan.health_file is not None:
@@ -644,6 +644,7 @@ def _jobs(answer: Answer) -> list[RunningJob]:
     return calls.understood(read, answer)
 
 
-def settle_text(receipt: str, outcome: Outcome) -> bytes:
+def settle_text(lease: _Lease) -> bytes:
     """An element of a settle."""
-    return b'{"receipt":"%b","%b":%b}' % (receipt.encode("ascii"), outcome.verb.encode("ascii"), outcome.body)
+    verb, body = lease.outcome
+    return b'{"receipt":"%b","%b":%b}' % (lease.receipt.encode("ascii"), verb.encode("ascii"), body)
