@@ -12,7 +12,10 @@ use crate::model::id::JobId;
 use crate::model::job::{Job, Stage, State};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::fmt;
 use std::ops::{Range, RangeInclusive};
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// The width of the buckets of rows that are due beyond the watermark: coarse, so that inserts append.
@@ -245,6 +248,51 @@ pub enum Selector {
     Key(Arc<str>, Arc<str>),
     /// A tag.
     Tag(Arc<str>),
+    /// When jobs ended, of all queues or one. The states are final ones, at least one.
+    Ended,
+}
+
+/// Where a job is in the order of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In the order of ids, which is that of every selector but [`Selector::Ended`]: after this id.
+    Id(u64),
+    /// The newest end first, and of those at the same instant the highest id: after this end and this id. An end without a
+    /// time, that of a parked job, is [`NO_TIME`](Self::NO_TIME), so that parked jobs are the first ones.
+    Ended(Reverse<Millis>, Reverse<u64>),
+}
+
+impl Place {
+    /// Later than any end.
+    pub const NO_TIME: Millis = i64::MAX.cast_unsigned();
+
+    /// Where a job is that ended then.
+    pub fn ended(finished_at: Option<Millis>, id: JobId) -> Self {
+        Self::Ended(Reverse(finished_at.unwrap_or(Self::NO_TIME)), Reverse(id.get()))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => write!(f, "{id}"),
+            Self::Ended(Reverse(at), Reverse(id)) => write!(f, "{at}.{id}"),
+        }
+    }
+}
+
+impl FromStr for Place {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        // Ledgers store them as numbers with a sign.
+        let number = |text: &str| text.parse::<i64>().ok().and_then(|number| u64::try_from(number).ok());
+        let place = match text.split_once('.') {
+            Some((at, id)) => number(at).zip(number(id)).map(|(at, id)| Self::Ended(Reverse(at), Reverse(id))),
+            None => number(text).map(Self::Id),
+        };
+        place.ok_or_else(|| Error::invalid("cursor", "the `next_cursor` of an earlier answer", text))
+    }
 }
 
 /// A search in the ledger.
@@ -272,24 +320,36 @@ impl Find {
         Self { selector, queue: None, states, kind: None, due: Window::ALL, after: None, limit }
     }
 
-    /// The cursor as an id, for a ledger that returns rows in the order of their ids.
+    /// The place after which the page begins, for a ledger that returns rows in the order of [`Place`]s.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it is no id.
-    pub fn after_id(&self) -> Result<Option<JobId>, Error> {
-        let parse = |text: &String| {
-            text.parse().map_err(|_| Error::invalid("cursor", "the `next_cursor` of an earlier answer", text))
+    /// [`Error::Invalid`] if the cursor is none of this selector.
+    pub fn after_place(&self) -> Result<Place, Error> {
+        let is_ended = self.selector == Selector::Ended;
+        let Some(text) = &self.after else {
+            let first = Place::Ended(Reverse(Place::NO_TIME), Reverse(Place::NO_TIME));
+            return Ok(if is_ended { first } else { Place::Id(0) });
         };
-        self.after.as_ref().map(parse).transpose()
+        let place = text.parse()?;
+        if matches!(place, Place::Ended(..)) != is_ended {
+            return Err(Error::invalid("cursor", "the `next_cursor` of an earlier answer", text));
+        }
+        Ok(place)
+    }
+
+    /// Where a job is in the order of this search.
+    pub fn place(&self, id: JobId, finished_at: Option<Millis>) -> Place {
+        if self.selector == Selector::Ended { Place::ended(finished_at, id) } else { Place::Id(id.get()) }
     }
 }
 
 /// A page of found rows.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The rows: in the order of their ids for a ledger beside a broker.
+    /// The rows: for a ledger beside a broker, and for every ledger if the selector is [`Selector::Ended`], in the order of
+    /// their [places](Place).
     pub jobs: Vec<Job>,
-    /// The cursor of the next page; `None` at the end. A page may be short, or empty, and still have a next one. Letters,
+    /// The cursor of the next page: a [`Place`] where they are in that order; `None` at the end. A page may be short, or empty, and still have a next one. Letters,
     /// digits and `.;+/$_()-` only.
     pub next: Option<String>,
 }

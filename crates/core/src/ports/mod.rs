@@ -41,7 +41,7 @@ pub use inbox::{Admitted, INBOX_BYTES_MAX, INBOX_TEXT_MAX, Inbox, InboxRow, Verd
 pub use leases::{LeaseRecord, Leases};
 pub use ledger::{
     ADOPTED, BROKER, BUCKET_MS, COMPARED, Cursor, Find, Found, GENERATION, LOADED, Ledger, OVERFLOW, OVERFLOW_BUCKET,
-    OutboxEntry, OverflowDue, Page, Recorded, Retention, Selector, Tally, Totals, bucket, buckets, key_order,
+    OutboxEntry, OverflowDue, Page, Place, Recorded, Retention, Selector, Tally, Totals, bucket, buckets, key_order,
 };
 pub use limits::{GcraLimiter, Limits, Rate};
 pub use locks::{Acquire, Acquired, Grant, Holding, LockList, Locks, Released, TurnWake};

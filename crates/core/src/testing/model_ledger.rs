@@ -341,11 +341,12 @@ impl Ledger for ModelLedger {
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
-        let after = find.after_id()?;
+        let after = find.after_place()?;
         drop(self.there()?);
+        let place = |job: &Job| find.place(job.id, job.finished_at.map(|at| at.0));
         let fits = |job: &Job| {
             let selected = match &find.selector {
-                Selector::All => true,
+                Selector::All | Selector::Ended => true,
                 Selector::Queue(queue) => *queue == job.queue,
                 Selector::Key(queue, key) => *queue == job.queue && job.key.as_ref() == Some(key),
                 Selector::Tag(tag) => job.tags.contains(tag),
@@ -361,11 +362,12 @@ impl Ledger for ModelLedger {
                 && (find.states.is_empty() || stages.into_iter().any(|stage| stage == job.stage))
                 && find.kind.as_ref().is_none_or(|kind| *kind == job.kind)
                 && (find.due.from..=find.due.to).contains(&job.due_at.0)
-                && after.is_none_or(|after| job.id > after)
+                && place(job) > after
         };
         let mut jobs: Vec<Job> = self.jobs().into_iter().filter(fits).collect();
+        jobs.sort_by_key(place);
         jobs.truncate(find.limit);
-        let next = if jobs.len() == find.limit { jobs.last().map(|job| job.id.to_string()) } else { None };
+        let next = if jobs.len() == find.limit { jobs.last().map(|job| place(job).to_string()) } else { None };
         Ok(Found { jobs, next })
     }
 

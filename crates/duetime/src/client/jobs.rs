@@ -62,8 +62,9 @@ impl Jobs<'_> {
         ask!(self.client => why(id))
     }
 
-    /// Finds the jobs that match a query: the waiting jobs of one queue in due order, all else in the order of ids. Nothing is
-    /// sent before the first [`next`](Found::next).
+    /// Finds the jobs that match a query: the waiting jobs of one queue in due order, and jobs that have ended with the newest
+    /// end first. Live and ended jobs together, and jobs with a key or a tag, come in the order of ids. Nothing is sent before
+    /// the first [`next`](Found::next).
     pub fn find(self, query: Query) -> Found {
         Found { client: self.client.clone(), query, rest: Rest::All, read: Vec::new().into_iter() }
     }

@@ -193,7 +193,7 @@ impl super::Door {
         let state = States { states: vec![state], retrying: false };
         let query = Query { queue: Some(tube.clone()), state, ..Query::default() };
         for _ in 0..VAIN_PAGES_MAX {
-            let mut listed = self.engine.find(&query, cursor.as_deref(), limit).await?;
+            let mut listed = self.engine.find_by_id(&query, cursor.as_deref(), limit).await?;
             if query.state.states != [State::Failed] {
                 listed.jobs.sort_by_key(|job| (job.due_at, job.id));
             }

@@ -12,7 +12,9 @@ pub(crate) struct Content(Value);
 impl Content {
     pub(crate) fn read(server: &Server, made_at: u64) -> Self {
         let all = |what: &str| all(server, what);
-        let (jobs, queues) = (all("jobs"), all("queues"));
+        let (jobs, mut queues) = (all("jobs"), all("queues"));
+        // What the process did lately ends with it.
+        queues.iter_mut().for_each(|queue| drop(queue.as_object_mut().unwrap().remove("lately")));
         add_up(&jobs, &queues);
         // The outcome of these two depends on the store that is opened, so they are checked separately.
         let is_plain = |value: &Value| value["queue"] != INBOX && value["queue"] != OUTBOX;

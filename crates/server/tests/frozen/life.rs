@@ -51,8 +51,8 @@ fn state(job: &Value) -> &str {
 fn old_names_count(server: &Server, expected: &Content) {
     let shipped = &expected.of_kind("Ship It ")["id"];
     let push = |queue: &str, job: &Value| server.post(&format!("/v1/queues/{queue}/jobs"), job).ok();
-    let repeated = push("orders", &json!({"payload": 1, "origin": "placed 1"}));
-    contains(&json!({"outcome": "repeated", "id": shipped}), &repeated);
+    let other = server.post("/v1/queues/orders/jobs", &json!({"payload": 1, "origin": "placed 1"}));
+    contains(&json!({"id": shipped}), &other.problem(422, "origin_reused"));
     let kept = push("orders", &json!({"payload": 1, "key": "Order-1 "}));
     contains(&json!({"outcome": "kept", "id": shipped}), &kept);
     let next = push("work", &json!({"payload": 1, "key": "started"}));

@@ -7,6 +7,10 @@ fn payloads(page: &Value) -> Vec<u64> {
     page["jobs"].as_array().unwrap().iter().map(|job| job["payload"].as_u64().unwrap()).collect()
 }
 
+fn id_of(job: &Value) -> u64 {
+    job["id"].as_str().unwrap().parse().unwrap()
+}
+
 #[test]
 fn each_filter_selects() {
     let server = Server::start();
@@ -46,6 +50,37 @@ fn a_failed_attempt_is_retrying() {
     let page = server.get("/v1/jobs?queue=q&state=retrying").ok();
     assert_eq!((page["jobs"].as_array().unwrap().len(), &page["jobs"][0]["id"]), (1, &json!(id)));
     assert_eq!(page["jobs"][0]["errors"][0]["message"], "no");
+}
+
+/// Of all queues or one, in pages of any size.
+#[test]
+fn what_has_ended_is_listed_with_the_newest_end_first() {
+    let server = Server::start();
+    let jobs: Vec<(u64, &str)> = (1..=12).zip(["a", "b", "c"].into_iter().cycle()).collect();
+    let ids: Vec<String> = jobs.iter().map(|(n, queue)| server.push_to(queue, &json!({"payload": n}))).collect();
+    server.push_to("a", &json!({"payload": 99}));
+    let order: Vec<usize> = (0..12).map(|n| n * 5 % 12).collect();
+    for &n in &order {
+        server.call(&format!("/v1/jobs/{}/cancel", ids[n])).ok();
+    }
+    for (queue, limit) in [("", 1), ("", 5), ("", 100), ("&queue=b", 1), ("&queue=b", 3)] {
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = server.get(&format!("/v1/jobs?state=cancelled&limit={limit}{queue}{cursor}")).ok();
+            found.extend(page["jobs"].as_array().unwrap().iter().cloned());
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        let place = |job: &Value| (job["finished_at"].to_string(), id_of(job));
+        assert!(found.is_sorted_by(|one, next| place(one) > place(next)), "{queue}, {limit}: {found:?}");
+        assert_eq!(found.len(), if queue.is_empty() { 12 } else { 4 }, "{queue}, {limit}");
+    }
+    // A cursor is of its list.
+    let next = server.get("/v1/jobs?state=cancelled&limit=1").ok()["next_cursor"].as_str().unwrap().to_owned();
+    let refused = server.get(&format!("/v1/jobs?state=ready&cursor={next}"));
+    refused.problem(400, "invalid");
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Finds jobs if Redis is its own ledger: through indexes, page by page, and never by a scan.
 //!
 //! A walk visits one partition after the other. In each it visits waiting jobs (queue by queue), running, finished and
-//! failed ones. This is the order of a job's life, so a job that moves on meanwhile is not missed.
+//! failed ones. This is the order of a job's life, so a job that moves on meanwhile is not missed. Jobs that have ended are
+//! also found by their ends, the latest end of all partitions first.
 
 use super::broker::Scored;
 use super::call::Text;
 use super::jobs::{Jobs, bytes};
 use duetime_core::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX, TAG_BYTES_MAX};
-use duetime_core::ports::{Detail, Find, Found, Selector, Window, after};
+use duetime_core::ports::{Detail, Find, Found, Place, Selector, Window, after};
 use duetime_core::{Error, Job, JobId, State};
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -75,6 +77,9 @@ impl FromStr for Stop {
 
 impl Jobs {
     pub(super) async fn find_page(&self, find: &Find) -> Result<Found, Error> {
+        if find.selector == Selector::Ended {
+            return self.find_ended(find).await;
+        }
         let mut at = match &find.after {
             Some(text) => Some(text.parse::<Stop>()?),
             None => first_stop(find, |queue| self.partitions.keys.partition_of(queue)),
@@ -121,6 +126,57 @@ impl Jobs {
             }
         }
         Ok(Found { jobs, next: at.map(|stop| stop.to_string()) })
+    }
+
+    /// Jobs by their ends. Parked ones have the highest scores.
+    async fn find_ended(&self, find: &Find) -> Result<Found, Error> {
+        let mut after = match find.after_place()? {
+            Place::Ended(Reverse(at), Reverse(id)) if find.after.is_some() => JobId::new(id).map(|id| (at, id)),
+            _ => None,
+        };
+        let partitions = match &find.queue {
+            Some(queue) => [self.partitions.keys.partition_of(queue)].into(),
+            None => (0..self.partitions.keys.partitions()).collect::<Vec<_>>(),
+        };
+        let zones = zones(find);
+        let limit = find.limit.clamp(1, PAGE_JOBS_MAX);
+        let step = limit.max(CHUNK);
+        let mut jobs = Vec::new();
+        for _ in 0..STOPS_MAX.div_ceil(partitions.len() * zones.len()) {
+            let mut places = Vec::new();
+            for &partition in &partitions {
+                for zone in &zones {
+                    let which = if *zone == Zone::Dead { "latest_dead" } else { "latest_ended" };
+                    places.extend(self.page(partition, which, "", Window::ALL, after, step).await?);
+                }
+                places.sort_unstable_by_key(|&place| Reverse(place));
+                places.truncate(step);
+            }
+            let is_last = places.len() < step;
+            let (mut looked_at, mut bytes) = (0, 0);
+            'places: for chunk in places.chunks(CHUNK) {
+                let ids: Vec<JobId> = chunk.iter().map(|&(_, id)| id).collect();
+                for record in self.records(&ids, Detail::Whole).await? {
+                    if jobs.len() == limit || bytes > PAGE_BYTES_MAX {
+                        break 'places;
+                    }
+                    looked_at += 1;
+                    if let Some(job) = record.map(|record| record.job).filter(|job| fits(find, job)) {
+                        bytes += job.held_bytes();
+                        jobs.push(job);
+                    }
+                }
+            }
+            after = places[..looked_at].last().copied().or(after);
+            if is_last && looked_at == places.len() {
+                return Ok(Found { jobs, next: None });
+            }
+            if !jobs.is_empty() {
+                break;
+            }
+        }
+        let next = after.map(|(at, id)| Place::Ended(Reverse(at), Reverse(id.get())).to_string());
+        Ok(Found { jobs, next })
     }
 
     async fn places(&self, find: &Find, stop: &Stop, limit: usize) -> Result<Vec<Scored>, Error> {
@@ -181,7 +237,7 @@ impl Jobs {
 fn queue_of(find: &Find) -> Option<&Arc<str>> {
     match &find.selector {
         Selector::Queue(queue) | Selector::Key(queue, _) => Some(queue),
-        Selector::Tag(_) | Selector::All => find.queue.as_ref(),
+        Selector::Tag(_) | Selector::All | Selector::Ended => find.queue.as_ref(),
     }
 }
 
@@ -213,7 +269,7 @@ fn zones(find: &Find) -> Vec<Zone> {
 
 fn fits(find: &Find, job: &Job) -> bool {
     let selected = match &find.selector {
-        Selector::All => true,
+        Selector::All | Selector::Ended => true,
         Selector::Queue(queue) => *queue == job.queue,
         Selector::Key(queue, key) => *queue == job.queue && job.key.as_ref() == Some(key),
         Selector::Tag(tag) => job.tags.contains(tag),

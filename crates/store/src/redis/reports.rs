@@ -55,7 +55,7 @@ impl Reports for Redis {
     async fn failed(&self, limit: usize) -> Result<Vec<FailedJob>, Error> {
         let mut places = Vec::new();
         for partition in 0..self.partitions.keys.partitions() {
-            places.extend(self.jobs.page(partition, "latest", "", Window::ALL, None, limit).await?);
+            places.extend(self.jobs.page(partition, "latest_dead", "", Window::ALL, None, limit).await?);
             places.sort_unstable_by(|one: &Scored, other| other.cmp(one));
             places.truncate(limit);
         }

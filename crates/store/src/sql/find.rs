@@ -1,6 +1,6 @@
-//! Rows by a selector, in the order of their ids.
+//! Rows by a selector, in the order of their ids; by their ends, the latest end first.
 //!
-//! Each selector is one or a few streams of rows, read along an index in the order of ids and merged here. First the columns
+//! Each selector is one or a few streams of rows, read along an index in that order and merged here. First the columns
 //! that decide whether a row matches are read, for as many rows as a page may examine. Then the matching rows are read.
 
 use super::fault::Fault;
@@ -10,8 +10,8 @@ use super::session::Session;
 use super::tally;
 use crate::sums::{self, stages};
 use duetime_core::limits::PAGE_BYTES_MAX;
-use duetime_core::ports::{Find, Found, Queues, Selector, buckets};
-use duetime_core::{Job, JobId, Stage};
+use duetime_core::ports::{Find, Found, Place, Queues, Selector, buckets};
+use duetime_core::{Job, Stage};
 
 /// Rows examined for one page.
 const ROWS_MAX: usize = 1_000;
@@ -21,7 +21,7 @@ const STEP_MAX: usize = 2_500;
 const STREAMS_MAX: usize = 64;
 
 /// A page of rows.
-pub(super) async fn find(session: &mut Session, (find, after): &(Find, Option<JobId>)) -> Result<Found, Fault> {
+pub(super) async fn find(session: &mut Session, (find, after): &(Find, Place)) -> Result<Found, Fault> {
     let streams = streams(session, find).await?;
     if streams.len() <= 1 {
         return page(session, find, &streams, *after).await;
@@ -35,21 +35,20 @@ pub(super) async fn find(session: &mut Session, (find, after): &(Find, Option<Jo
     }
 }
 
-async fn page(session: &mut Session, find: &Find, streams: &[Stream], after: Option<JobId>) -> Result<Found, Fault> {
+async fn page(session: &mut Session, find: &Find, streams: &[Stream], mut after: Place) -> Result<Found, Fault> {
     let stages = stages(&find.states);
-    let mut after = after.map_or(0, JobId::get);
     let (mut wanted, mut seen, mut bytes) = (Vec::new(), 0, 0);
     let mut step = find.limit.saturating_add(1).min(STEP_MAX);
     let mut is_over = false;
     'pages: while !is_over && seen < ROWS_MAX {
         let hits;
-        (hits, is_over) = merged(session, streams, after, step).await?;
+        (hits, is_over) = merged(session, find, streams, after, step).await?;
         for hit in hits {
             if wanted.len() >= find.limit || bytes >= PAGE_BYTES_MAX {
                 is_over = false;
                 break 'pages;
             }
-            (after, seen) = (hit.id.get(), seen + 1);
+            (after, seen) = (place(find, &hit), seen + 1);
             if takes(find, &stages, &hit) {
                 bytes += hit.bytes;
                 wanted.push(hit);
@@ -64,23 +63,33 @@ async fn page(session: &mut Session, find: &Find, streams: &[Stream], after: Opt
 }
 
 /// The next hits of all streams, and whether these are the last ones.
-async fn merged(session: &mut Session, streams: &[Stream], after: u64, step: usize) -> Result<(Vec<Hit>, bool), Fault> {
+async fn merged(
+    session: &mut Session,
+    find: &Find,
+    streams: &[Stream],
+    after: Place,
+    step: usize,
+) -> Result<(Vec<Hit>, bool), Fault> {
     let mut hits = Vec::new();
     let mut bound = None;
     for stream in streams {
         let part = session.hits(stream, after, step).await?;
         if part.len() >= step {
             // Later rows of this stream are not known yet.
-            let last = part.last().map(|hit| hit.id);
+            let last = part.last().map(|hit| place(find, hit));
             bound = if bound.is_none() { last } else { bound.min(last) };
         }
         hits.extend(part);
     }
-    hits.sort_unstable_by_key(|hit| hit.id);
+    hits.sort_unstable_by_key(|hit| place(find, hit));
     if let Some(bound) = bound {
-        hits.retain(|hit| hit.id <= bound);
+        hits.retain(|hit| place(find, hit) <= bound);
     }
     Ok((hits, bound.is_none()))
+}
+
+fn place(find: &Find, hit: &Hit) -> Place {
+    find.place(hit.id, hit.finished_at)
 }
 
 async fn streams(session: &mut Session, find: &Find) -> Result<Vec<Stream>, Fault> {
@@ -93,6 +102,10 @@ async fn streams(session: &mut Session, find: &Find) -> Result<Vec<Stream>, Faul
             vec![Stream::Holder(queue.clone(), key.clone()), Stream::Past(queue.clone(), key.clone())]
         }
         (Selector::Tag(tag), _) => vec![Stream::Tag(tag.clone())],
+        (Selector::Ended, queue) => {
+            let of = |&stage: &Stage| [Stream::Parked(queue.clone(), stage), Stream::Ended(queue.clone(), stage)];
+            stages.iter().flat_map(of).collect()
+        }
         (Selector::All, None) if find.states.is_empty() => vec![Stream::All],
         // Not all of the overflow is read in the order of ids.
         (Selector::All, None)
@@ -138,6 +151,7 @@ fn seen_again(job: &Job) -> Hit {
         kind: job.kind.clone(),
         stage: job.stage,
         due_at: job.due_at.0,
+        finished_at: job.finished_at.map(|at| at.0),
         is_leased: job.lease_until.is_some(),
         bytes: 0,
     }

@@ -79,7 +79,7 @@ impl Ledger for Store {
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
-        let after = find.after_id()?;
+        let after = find.after_place()?;
         self.read((find, after), |session, asked| Box::pin(find::find(session, asked))).await
     }
 

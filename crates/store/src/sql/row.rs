@@ -65,7 +65,7 @@ pub(super) struct Head {
     pub(super) tags: Vec<Arc<str>>,
 }
 
-/// A stream of rows along an index, in the order of their ids.
+/// A stream of rows along an index, in the order of their ids, but ended and parked ones the last first.
 #[derive(Clone, Debug)]
 pub(super) enum Stream {
     /// Everything.
@@ -80,6 +80,10 @@ pub(super) enum Stream {
     Tag(Arc<str>),
     /// Pending rows of a bucket.
     Bucket(i64),
+    /// Rows of one state with the time of their end, of all queues or one.
+    Ended(Option<Arc<str>>, Stage),
+    /// The same without a time.
+    Parked(Option<Arc<str>>, Stage),
 }
 
 /// The columns examined before a row is read.
@@ -91,6 +95,7 @@ pub(super) struct Hit {
     pub(super) kind: Arc<str>,
     pub(super) stage: Stage,
     pub(super) due_at: u64,
+    pub(super) finished_at: Option<u64>,
     pub(super) is_leased: bool,
     /// Bytes of payload, result and errors.
     pub(super) bytes: usize,
@@ -259,6 +264,7 @@ pub(super) fn hit(row: &Row) -> Result<Hit, Fault> {
         id: id(row)?,
         bucket: row.whole(1)?,
         due_at: row.number(2)?,
+        finished_at: row.optional_number(8)?,
         stage: stage(row, 3)?,
         is_leased: row.whole(4)? != 0,
         queue: row.text(5)?,

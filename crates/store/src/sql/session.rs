@@ -7,8 +7,9 @@ use super::statements::{self, Bulk, Statements};
 use super::value::{Row, Rows, Value};
 use crate::sums::Sums;
 use duetime_core::limits::STEP_QUEUES_MAX;
-use duetime_core::ports::{Cursor, InboxRow, OverflowDue, Queues, Window};
+use duetime_core::ports::{Cursor, InboxRow, OverflowDue, Place, Queues, Window};
 use duetime_core::{Job, JobId, Millis, Stage};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -269,8 +270,12 @@ impl Session {
         self.change_for(&self.sql.drop_tally, empty).await.map(drop)
     }
 
-    /// The first rows of a stream after an id.
-    pub(super) async fn hits(&mut self, stream: &Stream, after: u64, limit: usize) -> Result<Vec<Hit>, Fault> {
+    /// The first rows of a stream after a place.
+    pub(super) async fn hits(&mut self, stream: &Stream, after: Place, limit: usize) -> Result<Vec<Hit>, Fault> {
+        let (at, after) = match after {
+            Place::Id(id) => (0, id),
+            Place::Ended(Reverse(at), Reverse(id)) => (at, id),
+        };
         let (statement, mut values): (_, Vec<Value<'_>>) = match stream {
             Stream::All => (statements::ALL, Vec::new()),
             Stream::Queue(queue, stage) => (self.sql.by_queue, vec![queue.into(), stage.code().into()]),
@@ -278,6 +283,14 @@ impl Session {
             Stream::Past(queue, key) => (self.sql.by_key, vec![queue.into(), key.into()]),
             Stream::Tag(tag) => (statements::BY_TAG, vec![tag.into()]),
             Stream::Bucket(bucket) => (self.sql.waiting_in, vec![(*bucket).into()]),
+            Stream::Ended(None, stage) => (self.sql.ended, vec![stage.code().into(), at.into(), at.into()]),
+            Stream::Ended(Some(queue), stage) => {
+                (self.sql.ended_in, vec![queue.into(), stage.code().into(), at.into(), at.into()])
+            }
+            // They come before all others.
+            Stream::Parked(..) if at < Place::NO_TIME => return Ok(Vec::new()),
+            Stream::Parked(None, stage) => (self.sql.parked, vec![stage.code().into()]),
+            Stream::Parked(Some(queue), stage) => (self.sql.parked_in, vec![queue.into(), stage.code().into()]),
         };
         values.extend([after.into(), limit.into()]);
         self.ask(statement, values, row::hit).await
@@ -285,7 +298,7 @@ impl Session {
 
     /// The first pending rows after a cursor, up to a bucket.
     pub(super) async fn waiting(&mut self, after: Cursor, last: i64, limit: usize) -> Result<Vec<Hit>, Fault> {
-        let mut hits = self.hits(&Stream::Bucket(after.bucket), after.id, limit).await?;
+        let mut hits = self.hits(&Stream::Bucket(after.bucket), Place::Id(after.id), limit).await?;
         if hits.len() < limit {
             let values = vec![after.bucket.into(), last.into(), (limit - hits.len()).into()];
             hits.extend(self.ask(self.sql.waiting_behind, values, row::hit).await?);

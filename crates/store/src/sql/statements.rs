@@ -19,7 +19,7 @@ macro_rules! hits {
     ($of:literal) => {
         concat!(
             "SELECT /*! STRAIGHT_JOIN */ j.id, COALESCE(j.bucket, 0), j.due_at, j.state, j.lease_until IS NOT NULL, j.queue, j.kind, \
-             LENGTH(j.payload) + COALESCE(LENGTH(j.result), 0) + COALESCE(LENGTH(j.errors), 0)",
+             LENGTH(j.payload) + COALESCE(LENGTH(j.result), 0) + COALESCE(LENGTH(j.errors), 0), j.finished_at",
             $of
         )
     };
@@ -42,7 +42,7 @@ pub(super) const JOBS_LOCKED: Bulk =
 pub(super) const DELETE: Bulk = Bulk::list("DELETE FROM duetime_jobs WHERE id IN ({})");
 /// state, finished_at, limit.
 pub(super) const PAST: &str = "SELECT id, version, epoch, queue, state, CASE WHEN key_order = 0 THEN job_key END, tags \
-    FROM duetime_jobs /*! FORCE INDEX (duetime_jobs_finished) */ WHERE state = ? AND finished_at IS NOT NULL AND finished_at <= ? \
+    FROM duetime_jobs /*! FORCE INDEX (duetime_jobs_finished) */ WHERE state = ? AND state <> 1 AND finished_at IS NOT NULL AND finished_at <= ? \
     ORDER BY finished_at LIMIT ? FOR UPDATE SKIP LOCKED";
 /// queues.
 pub(super) const TALLIES_LOCKED: Bulk = Bulk::list(
@@ -167,6 +167,14 @@ pub(super) struct Statements {
 
     /// queue, state, after, limit.
     pub(super) by_queue: &'static str,
+    /// state, instant, the same instant, id before which they ended at that instant, limit.
+    pub(super) ended: &'static str,
+    /// queue, then the same.
+    pub(super) ended_in: &'static str,
+    /// state, id before which they are, limit: rows that have ended without a time.
+    pub(super) parked: &'static str,
+    /// queue, then the same.
+    pub(super) parked_in: &'static str,
     /// queue, key, after, limit.
     pub(super) holder: &'static str,
     /// queue, key, after, limit: rows that had the key.

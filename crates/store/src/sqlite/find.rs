@@ -1,6 +1,6 @@
-//! Rows by a selector, in the order of their ids.
+//! Rows by a selector, in the order of their ids; by their ends, the latest end first.
 //!
-//! Each selector is one or a few streams of rows, read along an index in the order of ids and merged here. SQLite would sort
+//! Each selector is one or a few streams of rows, read along an index in that order and merged here. SQLite would sort
 //! all rows of several states, however many there are. Reading stops once the page is full.
 
 use super::fault::Fault;
@@ -8,16 +8,19 @@ use super::number::Numbers;
 use super::row::{self, Reader, jobs};
 use super::tally;
 use crate::sums::{self, stages};
+use duetime_core::Stage;
 use duetime_core::limits::PAGE_BYTES_MAX;
-use duetime_core::ports::{Find, Found, OVERFLOW_BUCKET, Selector, buckets};
-use duetime_core::{JobId, Stage};
+use duetime_core::ports::{Find, Found, OVERFLOW_BUCKET, Place, Selector, buckets};
 use fallible_streaming_iterator::FallibleStreamingIterator;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params_from_iter};
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// Rows examined for one page. In a large file each may need a disk read, and an answer consists of up to ten pages.
 const ROWS_MAX: usize = 250;
+/// The column of [`jobs`] that says when a job ended.
+const FINISHED_AT: usize = 14;
 /// Maximum number of merged streams.
 const STREAMS_MAX: usize = 64;
 
@@ -32,10 +35,33 @@ pub(super) const TAG: &str = jobs!(
     " FROM duetime_tags t CROSS JOIN duetime_jobs j ON j.id = t.job_id WHERE t.job_id > ?1 AND t.tag = ?2 \
      ORDER BY t.job_id"
 );
+/// By their ends, before an instant and an id. SQLite does not see by `state = ?` that an index without pending rows will do.
+pub(super) const ENDED: &str = jobs!(
+    " FROM duetime_jobs j INDEXED BY duetime_jobs_finished \
+     WHERE (finished_at, id) < (?1, ?2) AND state = ?3 AND state <> 1 ORDER BY finished_at DESC, id DESC"
+);
+pub(super) const ENDED_IN: &str = jobs!(
+    " FROM duetime_jobs j INDEXED BY duetime_jobs_ended \
+     WHERE (finished_at, id) < (?1, ?2) AND state = ?3 AND queue = ?4 AND state <> 1 ORDER BY finished_at DESC, id DESC"
+);
+/// Parked ones, which have no time of their end. At first `?1` is later than any end.
+pub(super) const PARKED: &str = jobs!(
+    " FROM duetime_jobs j INDEXED BY duetime_jobs_finished \
+     WHERE id < ?2 AND ?1 = 9223372036854775807 AND finished_at IS NULL AND state = ?3 AND state <> 1 ORDER BY id DESC"
+);
+pub(super) const PARKED_IN: &str = jobs!(
+    " FROM duetime_jobs j INDEXED BY duetime_jobs_ended \
+     WHERE id < ?2 AND ?1 = 9223372036854775807 AND finished_at IS NULL AND state = ?3 AND queue = ?4 AND state <> 1 \
+     ORDER BY id DESC"
+);
 
 /// A page of rows.
-pub(super) fn find(connection: &Connection, find: &Find, after: Option<JobId>) -> Result<Found, Fault> {
-    let after = Value::from(i64::try_from(after.map_or(0, JobId::get)).unwrap_or(i64::MAX));
+pub(super) fn find(connection: &Connection, find: &Find, after: Place) -> Result<Found, Fault> {
+    let number = |number: u64| Value::from(i64::try_from(number).unwrap_or(i64::MAX));
+    let after = match after {
+        Place::Id(id) => vec![number(id)],
+        Place::Ended(Reverse(at), Reverse(id)) => vec![number(at), number(id)],
+    };
     // All streams must see the same state: a job may move from one to another.
     let _snapshot = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose()?;
     let streams = streams(connection, find)?;
@@ -44,21 +70,20 @@ pub(super) fn find(connection: &Connection, find: &Find, after: Option<JobId>) -
     let mut streams = statements
         .iter_mut()
         .zip(streams)
-        .map(|(statement, (_, parameters))| {
-            statement.query(params_from_iter(std::iter::once(after.clone()).chain(parameters)))
-        })
+        .map(|(statement, (_, parameters))| statement.query(params_from_iter(after.iter().cloned().chain(parameters))))
         .collect::<Result<Vec<_>, _>>()?;
-    // The current id of each stream.
+    let place = |row: &Row<'_>| Ok::<_, Fault>(find.place(row::id(row)?, row.optional_number(FINISHED_AT)?));
+    // The current place of each stream.
     let mut heads = Vec::with_capacity(streams.len());
     for stream in &mut streams {
-        heads.push(stream.next()?.map(row::id).transpose()?);
+        heads.push(stream.next()?.map(place).transpose()?);
     }
 
     let filter = Filter::new(find);
     let mut reader = Reader::default();
     let mut found = Found { jobs: Vec::new(), next: None };
     let (mut seen, mut bytes) = (0, 0);
-    while let Some((at, id)) = earliest(&heads) {
+    while let Some((at, first)) = earliest(&heads) {
         if found.jobs.len() >= find.limit || seen >= ROWS_MAX || bytes >= PAGE_BYTES_MAX {
             return Ok(found);
         }
@@ -71,16 +96,16 @@ pub(super) fn find(connection: &Connection, find: &Find, after: Option<JobId>) -
             found.jobs.push(job);
         }
         seen += 1;
-        found.next = Some(id.to_string());
-        heads[at] = stream.next()?.map(row::id).transpose()?;
+        found.next = Some(first.to_string());
+        heads[at] = stream.next()?.map(place).transpose()?;
     }
     found.next = None;
     Ok(found)
 }
 
-/// The stream with the lowest id.
-fn earliest(heads: &[Option<JobId>]) -> Option<(usize, JobId)> {
-    heads.iter().enumerate().filter_map(|(at, head)| head.map(|id| (at, id))).min_by_key(|&(_, id)| id)
+/// The stream with the first place.
+fn earliest(heads: &[Option<Place>]) -> Option<(usize, Place)> {
+    heads.iter().enumerate().filter_map(|(at, head)| head.map(|place| (at, place))).min_by_key(|&(_, place)| place)
 }
 
 type Stream = (&'static str, Vec<Value>);
@@ -98,6 +123,11 @@ fn streams(connection: &Connection, find: &Find) -> Result<Vec<Stream>, Fault> {
             [HOLDER, PAST].map(|sql| (sql, vec![entry.clone().into()])).into()
         }
         (Selector::Tag(tag), _) => vec![(TAG, vec![text(tag)])],
+        (Selector::Ended, queue) => {
+            let sqls = if queue.is_some() { [ENDED_IN, PARKED_IN] } else { [ENDED, PARKED] };
+            let values = |stage: &Stage| [stage.code().into()].into_iter().chain(queue.as_ref().map(text)).collect();
+            stages.iter().flat_map(|stage| sqls.map(|sql| (sql, values(stage)))).collect()
+        }
         (Selector::All, None) if find.states.is_empty() => vec![(ALL, Vec::new())],
         (Selector::All, None)
             if stages == [Stage::Pending]

@@ -66,7 +66,7 @@ impl Ledger for Sqlite {
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
-        let after = find.after_id()?;
+        let after = find.after_place()?;
         self.read(move |connection| find::find(connection, &find, after)).await
     }
 

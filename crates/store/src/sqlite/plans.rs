@@ -38,6 +38,10 @@ fn every_question_has_its_index() {
         (find::HOLDER, vec![index("duetime_jobs_key", "key_entry=? AND key_order=? AND rowid>?")]),
         (find::PAST, vec![index("duetime_jobs_key", "key_entry=? AND key_order>?")]),
         (find::TAG, vec!["SEARCH t USING PRIMARY KEY (tag=? AND job_id>?)".to_owned(), format!("{key} (rowid=?)")]),
+        (find::ENDED, vec![index("duetime_jobs_finished", "state=? AND finished_at<?")]),
+        (find::ENDED_IN, vec![index("duetime_jobs_ended", "queue=? AND state=? AND finished_at<?")]),
+        (find::PARKED, vec![index("duetime_jobs_finished", "state=? AND finished_at=? AND rowid<?")]),
+        (find::PARKED_IN, vec![index("duetime_jobs_ended", "queue=? AND state=? AND finished_at=? AND rowid<?")]),
         (tally::ONE, vec!["SEARCH duetime_tallies USING PRIMARY KEY (queue=?)".to_owned()]),
         (tally::FROM, vec!["SEARCH duetime_tallies USING PRIMARY KEY (queue>?)".to_owned()]),
         (

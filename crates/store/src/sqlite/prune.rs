@@ -15,7 +15,7 @@ const FREE_PAGES_KEPT: u64 = 4_096;
 const PAGES_PER_STEP: u32 = 256;
 
 pub(super) const FINISHED: &str = "SELECT id, queue, state, tags, version, epoch FROM duetime_jobs \
-     WHERE state = ?1 AND finished_at IS NOT NULL AND finished_at <= ?2 ORDER BY finished_at LIMIT ?3";
+     WHERE state = ?1 AND state <> 1 AND finished_at IS NOT NULL AND finished_at <= ?2 ORDER BY finished_at LIMIT ?3";
 
 /// Removes at most `limit` of them, and returns how many.
 pub(super) fn prune(

@@ -36,7 +36,7 @@ pub(super) fn due(connection: &Connection, tally: &mut DueTally, after: u64) -> 
 }
 
 pub(super) const FAILED: &str = "SELECT id, queue, kind, finished_at, substr(message, 1, ?1) FROM duetime_jobs j \
-     INDEXED BY duetime_jobs_finished WHERE state = 20 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT ?2";
+     INDEXED BY duetime_jobs_finished WHERE state = 20 AND state <> 1 AND finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT ?2";
 
 /// The latest failed jobs, newest first.
 pub(super) fn failed(connection: &Connection, limit: usize) -> Result<Vec<FailedJob>, Fault> {

@@ -20,14 +20,15 @@ const COUNTED: &str = "SELECT coalesce(sum(pending), 0), coalesce(sum(succeeded)
 /// The state of each row, and how many rows the indexes of the next queries must have.
 const ROWS: &str = "SELECT count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 10), \
      count(*) FILTER (WHERE state = 20), count(*) FILTER (WHERE state = 30), \
-     count(key_entry), count(origin), count(lease_until), count(finished_at), \
+     count(key_entry), count(origin), count(lease_until), count(*) FILTER (WHERE state <> 1), count(*) FILTER (WHERE state <> 1), \
      count(*) FILTER (WHERE state = 1 AND bucket = -1) FROM duetime_jobs NOT INDEXED";
 
-const INDEXED: [(&str, &str); 5] = [
+const INDEXED: [(&str, &str); 6] = [
     ("keys", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_key WHERE key_entry IS NOT NULL"),
     ("origins", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_origin WHERE origin IS NOT NULL"),
     ("leases", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_leased WHERE lease_until IS NOT NULL"),
-    ("ends", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_finished WHERE finished_at IS NOT NULL"),
+    ("ends", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_finished WHERE state <> 1"),
+    ("ends of queues", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_ended WHERE state <> 1"),
     ("overflows", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_overflow WHERE state = 1 AND bucket = -1"),
 ];
 
@@ -71,7 +72,10 @@ fn rows(connection: &Connection) -> Result<u64, Fault> {
     let counted = counted(connection)?;
     let (found, indexed) = connection.query_row(ROWS, [], |row| {
         let found: Counts = [row.number(0)?, row.number(1)?, row.number(2)?, row.number(3)?];
-        let indexed: [u64; 5] = [row.number(4)?, row.number(5)?, row.number(6)?, row.number(7)?, row.number(8)?];
+        let mut indexed = [0; INDEXED.len()];
+        for (place, count) in (found.len()..).zip(&mut indexed) {
+            *count = row.number(place)?;
+        }
         Ok((found, indexed))
     })?;
     let count = compare_each("can be read", found, counted)?;

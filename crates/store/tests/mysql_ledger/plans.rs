@@ -35,6 +35,7 @@ async fn every_question_has_its_index() {
             Some("queue" | "j.queue") => "default".into(),
             Some("j.job_key") => "k1".into(),
             Some("j.id") if before.ends_with("> ") => 0.into(),
+            Some("state" | "j.state") if sql.contains("state <> 1") => 20.into(),
             Some("state" | "j.state") => 1.into(),
             Some("tag") => "t1".into(),
             Some("error") => "no".into(),

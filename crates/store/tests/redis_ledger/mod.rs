@@ -12,8 +12,8 @@ use duetime_core::model::id as ids;
 use duetime_core::model::job::{Job, NewJob, Stage, State};
 use duetime_core::model::retry::{Retry, WhenExhausted};
 use duetime_core::ports::{
-    Broker, Change, Edit, Edited, Find, Ledger, Outbox, OutboxEntry, PutIf, Queues, Recorded, Registry, Retention,
-    Selector, Settle, Source, Take, Update, Window,
+    Broker, BrokerClock, Change, Edit, Edited, Find, Ledger, Outbox, OutboxEntry, PutIf, Queues, Recorded, Registry,
+    Retention, Selector, Settle, Source, Take, Update, Window,
 };
 use duetime_core::rules::{self, Decision, Failure, Finish};
 use duetime_core::testing::ManualClock;
@@ -21,6 +21,7 @@ use duetime_core::testing::fixtures::{Given, QUEUE, T0, cancel, due, id, job, re
 use duetime_core::{Clock, JobId, JobOptions, JobRef};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 struct Bench {
@@ -247,6 +248,44 @@ async fn jobs_are_found_by_what_is_indexed() {
     assert_eq!(bench.found(all(Selector::Tag("v".into()))).await, [4]);
     let wrong = Find { after: Some("nonsense".into()), ..all(Selector::All) };
     assert!(bench.redis.find(wrong).await.is_err());
+}
+
+/// Of all partitions, in pages of any size. The clock of each script is the end of its jobs.
+#[tokio::test]
+async fn jobs_that_have_ended_are_found_the_latest_first() {
+    let bench = Bench::new("latest&partitions=3").await;
+    let queue = |n: u64| format!("q{}", n % 7);
+    let id = |n: u64| JobId::in_partition(n, bench.redis.partition(&queue(n)));
+    let jobs: Vec<Job> = (1..=60).map(|n| Job { id: id(n), queue: queue(n).into(), ..job(n) }).collect();
+    assert!(jobs.iter().any(|job| bench.redis.partition(&job.queue) != bench.redis.partition(&jobs[0].queue)));
+    bench.record(&jobs).await;
+    let mut ended: Vec<u64> = (1..=60).map(|n| n * 7 % 61).collect();
+    let mut at = [0; 61];
+    for &n in &ended {
+        bench.clock.advance(u64::from(n % 3 == 0));
+        at[usize::try_from(n).unwrap()] = bench.redis.now();
+        bench.redis.edit_in_ledger(id(n), cancel()).await;
+    }
+    // Those of one instant by their ids.
+    ended.sort_by_key(|&n| Reverse((at[usize::try_from(n).unwrap()], id(n))));
+    let cancelled = Find { states: vec![State::Cancelled], ..all(Selector::Ended) };
+    for limit in [1, 7, 1_000] {
+        assert_eq!(bench.found(Find { limit, ..cancelled.clone() }).await, ended, "{limit} at a time");
+    }
+    let of_queue: Vec<u64> = ended.iter().copied().filter(|&n| n % 7 == 3).collect();
+    let find = Find { queue: Some(queue(3).into()), ..cancelled.clone() };
+    assert_eq!(bench.found(find.clone()).await, of_queue);
+    assert_eq!(bench.found(Find { states: vec![State::Failed], ..cancelled.clone() }).await, [0; 0]);
+    // The job that a page ended with leaves, and so does its place.
+    let page = bench.redis.find(Find { limit: 3, ..find.clone() }).await.unwrap();
+    bench.redis.edit_in_ledger(id(of_queue[2]), Change::Delete).await;
+    bench.redis.edit_in_ledger(id(of_queue[4]), Change::Delete).await;
+    let rest = bench.found(Find { after: page.next, ..find }).await;
+    assert_eq!(rest, [&of_queue[3..4], &of_queue[5..]].concat());
+    for wrong in ["x", "5", "1;e;0;0;"] {
+        let find = Find { after: Some(wrong.to_owned()), ..cancelled.clone() };
+        assert!(bench.redis.find(find).await.is_err(), "{wrong}");
+    }
 }
 
 /// Pages of any size add up to the whole, even if many jobs are due at one instant.

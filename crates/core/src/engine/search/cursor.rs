@@ -3,6 +3,7 @@
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::model::id::JobId;
+use crate::ports::Place;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,8 +17,10 @@ pub(in crate::engine) enum Cursor {
     Far(Millis, Option<String>),
     /// In the ledger's order, after this place.
     All(Option<String>),
-    /// Ended jobs in the ledger's order, after this place.
+    /// Ended jobs in the order of their ids, after this place.
     Ended(Option<String>),
+    /// Ended jobs, the latest end first, after this place.
+    Latest(Option<Place>),
     /// From this queue on; in it, from this place on.
     Queue(Arc<str>, Option<Box<Self>>),
 }
@@ -37,6 +40,8 @@ impl fmt::Display for Cursor {
             Self::Far(watermark, after) => write!(f, "f-{watermark}-{}", place(after)),
             Self::All(after) => write!(f, "a-0-{}", place(after)),
             Self::Ended(after) => write!(f, "e-0-{}", place(after)),
+            Self::Latest(None) => write!(f, "l-0-"),
+            Self::Latest(Some(after)) => write!(f, "l-0-{after}"),
             Self::Queue(queue, None) => write!(f, "q-{}-{queue}", queue.len()),
             Self::Queue(queue, Some(place)) => write!(f, "q-{}-{queue}{place}", queue.len()),
         }
@@ -61,6 +66,10 @@ impl FromStr for Cursor {
             "f" => Ok(Self::Far(first, place)),
             "a" if first == 0 => Ok(Self::All(place)),
             "e" if first == 0 => Ok(Self::Ended(place)),
+            "l" if first == 0 => match place.map(|place| place.parse()).transpose()? {
+                Some(Place::Id(_)) => Err(wrong()),
+                place => Ok(Self::Latest(place)),
+            },
             "q" => {
                 let length = usize::try_from(first).ok().filter(|&length| second.is_char_boundary(length));
                 let (queue, place) = second.split_at(length.ok_or_else(wrong)?);

@@ -1,11 +1,12 @@
 //! Reading jobs: the broker is the authority for the jobs that it holds, the ledger for the rest.
 //!
 //! Live jobs of one queue are listed in due order if the broker holds them, and then, beyond the horizon, in the order of
-//! ids. Ended jobs are listed in the order of ids, those that are not recorded yet first. A search by state alone goes from
-//! queue to queue, and skips those without such jobs. Everything else is listed in the order of ids, and so is a queue with
-//! an overflow.
+//! ids. Ended jobs are listed by their ends, the latest one first (`latest.rs`), or with a key or a tag in the order of ids,
+//! those that are not recorded yet first. A search for live jobs by state alone goes from queue to queue, and skips those
+//! without such jobs. Everything else is listed in the order of ids, and so is a queue with an overflow.
 
 mod cursor;
+mod latest;
 mod outbox;
 mod query;
 
@@ -102,6 +103,17 @@ impl Search {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<Listed, Error> {
+        let latest = (cursor.is_none() && query.is_by_end()).then(|| Cursor::Latest(None).to_string());
+        self.find_by_id(query, latest.as_deref().or(cursor), limit).await
+    }
+
+    /// The same, but ended jobs in the order of their ids.
+    pub(in crate::engine) async fn find_by_id(
+        &self,
+        query: &Query,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Listed, Error> {
         check(query, limit)?;
         let mut listed = Listed::default();
         let begin = match cursor {
@@ -109,6 +121,7 @@ impl Search {
             None => self.first_place(query, limit, &mut listed.jobs).await?,
         };
         let next = match begin {
+            Cursor::Latest(after) => self.find_latest(query, after, limit, &mut listed.jobs).await?,
             Cursor::Queue(queue, place) => self.find_by_queue(query, queue, place, limit, &mut listed.jobs).await?,
             place => self.find_from(query, place, limit, &mut listed.jobs).await?,
         };
@@ -240,7 +253,7 @@ impl Search {
     ) -> Result<Option<Cursor>, Error> {
         let next = match place {
             Cursor::Near(after) => self.find_near(query, after, limit - found.len(), found).await?,
-            Cursor::Queue(..) => return Err(wrong_cursor(place)),
+            Cursor::Queue(..) | Cursor::Latest(_) => return Err(wrong_cursor(place)),
             place => Some(place),
         };
         let left = limit - found.len();

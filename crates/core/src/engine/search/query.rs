@@ -20,6 +20,11 @@ impl Query {
         !self.state.retrying && self.asks_only(|state| !state.is_live())
     }
 
+    /// True if it asks for ended jobs by an index of when they ended.
+    pub(in crate::engine) fn is_by_end(&self) -> bool {
+        self.is_ended() && self.key.is_none() && self.tag.is_none()
+    }
+
     fn asks_only(&self, fits: impl Fn(State) -> bool) -> bool {
         !self.state.states.is_empty() && self.state.states.iter().all(|&state| fits(state))
     }
@@ -134,6 +139,8 @@ mod tests {
         assert!(live.is_live() && !live.is_ended() && !ended.is_live() && ended.is_ended());
         assert!(!both.is_live() && !both.is_ended());
         assert!(!Query { tag: Some("t".into()), ..live.clone() }.is_live(), "only the ledger has an index of tags");
+        assert!(ended.is_by_end() && !live.is_by_end() && !both.is_by_end());
+        assert!(!Query { tag: Some("t".into()), ..ended.clone() }.is_by_end(), "no index has tags and ends");
         assert!(!Query { queue: None, ..live }.is_live());
         assert_eq!(ended.stored_states(), [State::Failed, State::Ready], "its end may not be recorded yet");
         assert_eq!(by_states(&[]).stored_states(), []);

@@ -5,7 +5,8 @@ use super::fixture::*;
 use crate::json::Timestamp;
 use crate::limits::MINUTE_MS;
 use crate::model::job::{Job, Stage, State};
-use crate::ports::{Change, Edit, Edited, Find, Ledger, OVERFLOW, OutboxEntry, Selector, Window};
+use crate::ports::{Change, Edit, Edited, Find, Ledger, OVERFLOW, OutboxEntry, Place, Selector, Window};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const STAGES: [Stage; 4] = [Stage::Pending, Stage::Succeeded, Stage::Failed, Stage::Cancelled];
@@ -160,6 +161,82 @@ pub async fn by_due_time_over_all_queues(subject: Subject) {
             assert_eq!(found(ledger, Find { limit, ..find.clone() }).await, expected, "{from} to {to}");
         }
     }
+}
+
+/// Jobs 1 to 40 in three queues, their final states in turn, which ended in another order than that of their ids, seven at an
+/// instant. The last two are parked. Returns them in the order of their places.
+async fn ends(ledger: &dyn Ledger) -> Vec<Job> {
+    let at = |n: u64| NOW + 10 + n * 11 % 37 / 7;
+    let jobs: Vec<Job> = (1..=40).map(|n| job_with(n, |job| job.queue = text(&format!("q{}", n % 3)))).collect();
+    record(ledger, &jobs).await;
+    let end = |(job, &stage): (&Job, &Stage)| match number(job.id) {
+        39 | 40 => Job { finished_at: None, ..ended(job, Stage::Failed) },
+        n => Job { finished_at: Some(Timestamp(at(n))), ..ended(job, stage) },
+    };
+    let mut jobs: Vec<Job> = jobs.iter().zip(STAGES[1..].iter().cycle()).map(end).collect();
+    apply(ledger, &jobs).await;
+    record(ledger, &(101..120).map(job).collect::<Vec<_>>()).await;
+    jobs.sort_by_key(|job| Place::ended(job.finished_at.map(|at| at.0), job.id));
+    jobs
+}
+
+fn by_end(states: &[State]) -> Find {
+    Find { states: states.to_vec(), ..all(Selector::Ended) }
+}
+
+/// Of all queues or one, of one state or several, in pages of any size; parked ones first.
+pub async fn by_end_the_latest_first(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let jobs = ends(ledger).await;
+    for states in [&[State::Failed][..], &[State::Succeeded], &[State::Succeeded, State::Failed, State::Cancelled]] {
+        for queue in [None, Some(text("q1")), Some(text("none"))] {
+            let is_asked = |job: &&Job| {
+                let in_states = job.stage.end_state().is_some_and(|state| states.contains(&state));
+                in_states && queue.as_ref().is_none_or(|queue| *queue == job.queue)
+            };
+            let expected: Vec<u64> = jobs.iter().filter(is_asked).map(|job| number(job.id)).collect();
+            for limit in [1, 2, 7, 1_000] {
+                let find = Find { limit, queue: queue.clone(), ..by_end(states) };
+                assert_eq!(found(ledger, find).await, expected, "{states:?} of {queue:?}, {limit} at a time");
+            }
+        }
+    }
+    let failed = found(ledger, by_end(&[State::Failed])).await;
+    assert_eq!(failed[..2], [40, 39], "those without a time");
+    assert_eq!(found(ledger, Find { kind: Some(text("none")), ..by_end(&[State::Failed]) }).await, [0; 0]);
+    for wrong in ["x", "5", "5.x", "5.5.5", "-1.5", "5.99999999999999999999"] {
+        let find = Find { after: Some(wrong.to_owned()), ..by_end(&[State::Failed]) };
+        assert!(ledger.find(find).await.is_err(), "{wrong}");
+    }
+}
+
+/// Whatever stays is in exactly one page.
+pub async fn by_end_while_jobs_come_and_go(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let failed: Vec<u64> =
+        ends(ledger).await.iter().filter(|job| job.stage == Stage::Failed).map(|job| number(job.id)).collect();
+    let (mut shown, mut after, mut next) = (Vec::new(), None, 1_000);
+    loop {
+        let page = ledger.find(Find { limit: 3, after, ..by_end(&[State::Failed]) }).await.unwrap();
+        shown.extend(page.jobs.iter().map(|job| number(job.id)));
+        // The last one on the page, after which the next one begins, leaves; so does one that is to come; one ends.
+        let gone = page.jobs.last().map_or(0, |job| number(job.id));
+        let to_come = failed.iter().position(|&n| n == gone).and_then(|place| failed.get(place + 2)).copied();
+        for n in [Some(gone), to_come].into_iter().flatten() {
+            edit(ledger, Edit { id: id(n), version: None, change: Change::Delete }).await;
+        }
+        record(ledger, &[job(next)]).await;
+        apply(ledger, &[Job { finished_at: Some(Timestamp(LATER)), ..ended(&job(next), Stage::Failed) }]).await;
+        next += 1;
+        match page.next {
+            Some(cursor) => after = Some(cursor),
+            None => break,
+        }
+    }
+    let left: Vec<u64> = found(ledger, by_end(&[State::Failed])).await.into_iter().filter(|&n| n < 1_000).collect();
+    assert!(shown.iter().collect::<BTreeSet<_>>().len() == shown.len(), "each once: {shown:?}");
+    assert!(left.len() > 3 && left.iter().all(|n| shown.contains(n)), "{left:?} of {shown:?}");
+    assert!(shown.iter().all(|&n| n < 1_000), "what ended meanwhile belongs before the first page: {shown:?}");
 }
 
 /// Without gaps or repeats, each from the end of the last one.

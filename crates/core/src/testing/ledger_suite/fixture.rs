@@ -149,9 +149,9 @@ pub async fn found(ledger: &dyn Ledger, mut find: Find) -> Vec<u64> {
         numbers.extend(found.jobs.iter().map(|job| number(job.id)));
         match found.next {
             Some(next) => {
-                let before = find.after_id().expect("an id");
+                let before = find.after_place().expect("a place");
                 find.after = Some(next);
-                assert!(before < find.after_id().expect("an id"), "pages go on");
+                assert!(before < find.after_place().expect("a place"), "pages go on");
             }
             None => return numbers,
         }

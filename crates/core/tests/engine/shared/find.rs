@@ -65,6 +65,8 @@ async fn a_search_by_state_finds_each_job_once_and_skips_queues_without_any() {
             // A page that has no room for all that is not recorded, and one that has.
             for limit in [10, 100] {
                 let (mut ids, pages) = found(&leader, &[states], limit).await;
+                // They ended at one instant.
+                assert!(states == State::Running || ids.is_sorted_by(|one, next| one > next), "{states}: {ids:?}");
                 ids.sort_unstable();
                 let is_looked_for = !is_recorded && limit < expected.len() && states != State::Running;
                 assert!(is_looked_for || pages <= ids.len() / limit + 2, "{states}, {limit}: {pages} pages");
@@ -77,6 +79,27 @@ async fn a_search_by_state_finds_each_job_once_and_skips_queues_without_any() {
         seconds(5).await;
     }
     assert!(failed.iter().all(|&id| !world.row(id).is_pending()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_end_comes_first_recorded_or_not() {
+    let (world, leader, other) = World::with_two().await;
+    let mut ended = Vec::new();
+    for is_recorded in [true, true, false] {
+        leader.push(job()).await;
+        let receipt = other.lease().await.receipt();
+        if !is_recorded {
+            other.life.die_at("apply", When::Before);
+        }
+        let engine = other.engine.clone();
+        tokio::spawn(async move { engine.settle(vec![(receipt, DONE)]).await });
+        pass(Duration::from_millis(5)).await;
+        assert_eq!(world.row(receipt.id).is_pending(), !is_recorded);
+        ended.insert(0, receipt.id);
+    }
+    for limit in [1, 2, 10] {
+        assert_eq!(found(&leader, &[State::Succeeded], limit).await.0, ended, "pages of {limit}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

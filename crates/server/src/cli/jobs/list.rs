@@ -10,6 +10,8 @@ use duetime_core::engine::Listed;
 use duetime_core::limits::{PAGE_JOBS_DEFAULT, PAGE_JOBS_MAX};
 
 /// List jobs.
+///
+/// Jobs that wait come in due order, jobs that have ended with the newest end first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   duetime list --queue orders --state scheduled

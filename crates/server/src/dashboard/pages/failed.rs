@@ -120,7 +120,7 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
         return Ok(html! {});
     };
     let mut failures: Failures = answer.read();
-    // Today's failures are at the top. The list of jobs is in the order of ids.
+    // Today's failures are at the top, as in the list of jobs.
     if let Some(groups) = &mut failures.groups {
         groups.sort_by_key(|group| std::cmp::Reverse(group.latest));
     }

@@ -14,9 +14,11 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
 
 /// Find jobs.
 ///
-/// Live jobs of one queue come in due order. A search by state without a queue lists one queue after the other. Everything
-/// else comes in the order of ids. A page may be short and still have a next one. The pages are no snapshot: a job that
-/// changes meanwhile can be missing or come twice, and one that is made due later can come again on each page.
+/// Live jobs of one queue come in due order. Jobs that have ended (`failed`, `succeeded`, `cancelled`) come in the order in
+/// which they ended, newest first; parked jobs come before them. A search for live jobs by state without a queue lists one
+/// queue after the other. Everything else comes in the order of ids: live and ended jobs together, and every search by key or
+/// tag. A page may be short and still have a next one. The pages are no snapshot: a job that changes meanwhile can be missing
+/// or come twice, and one that is made due later can come again on each page.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "find_jobs", tag = "jobs",
     params(

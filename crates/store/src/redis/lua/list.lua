@@ -1,6 +1,6 @@
--- Returns a page of ids of a sorted set, in order, with scores. ARGV[5]: which (due, running, ended, dead, latest, tags);
--- [6]: the lowest score, or tag; [7]: the highest; [8]: the id to start after, which has the lowest score, '' for none; [9]:
--- how many. A marker is inserted temporarily.
+-- Returns a page of ids of a sorted set, in order, with scores. ARGV[5]: which (due, running, ended, dead, tags; latest_ended
+-- and latest_dead in reverse order); [6]: the lowest score, or tag; [7]: the highest; [8]: the id to start after, which has
+-- the score of [6], '' for none; [9]: how many. A marker is inserted temporarily.
 runs_when_full()
 local which, least, greatest, after_id, limit = ARGV[5], ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9])
 
@@ -25,6 +25,17 @@ local function page(key, filler)
   return found
 end
 
+-- The same in reverse order.
+local function page_back(key)
+  if after_id == '' then return redis.call('ZREVRANGE', key, 0, limit - 1, 'WITHSCORES') end
+  local was = redis.call('ZSCORE', key, after_id)
+  redis.call('ZADD', key, least, after_id)
+  local rank = redis.call('ZREVRANK', key, after_id)
+  local rows = redis.call('ZREVRANGE', key, rank + 1, rank + limit, 'WITHSCORES')
+  if was then redis.call('ZADD', key, was, after_id) else redis.call('ZREM', key, after_id) end
+  return rows
+end
+
 if which == 'due' then
   local due, pdue = queue_keys(1)
   local rows, ranked = page(due, ''), {}
@@ -35,9 +46,8 @@ if which == 'due' then
   end
   return { micros, rows }
 end
-if which == 'latest' then
-  return { micros, redis.call('ZRANGE', DEAD, 0, limit - 1, 'REV', 'WITHSCORES') }
-end
+if which == 'latest_ended' then return { micros, page_back(ENDED) } end
+if which == 'latest_dead' then return { micros, page_back(DEAD) } end
 if which == 'tags' then
   local start = after_id == '' and '[' .. least or '(' .. least .. after_id
   local rows = {}

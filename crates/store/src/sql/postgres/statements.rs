@@ -127,6 +127,22 @@ pub(super) const STATEMENTS: Statements = Statements {
         " FROM duetime_jobs j WHERE (j.queue, j.state, j.id) > ($1, $2, $3) AND (j.queue, j.state) <= ($1, $2) \
      ORDER BY j.queue, j.state, j.id LIMIT $4"
     ),
+    ended: hits!(
+        " FROM duetime_jobs j WHERE j.state = $1 AND j.state <> 1 AND j.finished_at <= $2 \
+     AND (j.finished_at, j.id) < ($3, $4) ORDER BY j.finished_at DESC, j.id DESC LIMIT $5"
+    ),
+    ended_in: hits!(
+        " FROM duetime_jobs j WHERE j.queue = $1 AND j.state = $2 AND j.state <> 1 AND j.finished_at <= $3 \
+     AND (j.finished_at, j.id) < ($4, $5) ORDER BY j.finished_at DESC, j.id DESC LIMIT $6"
+    ),
+    parked: hits!(
+        " FROM duetime_jobs j WHERE j.state = $1 AND j.state <> 1 AND j.finished_at IS NULL AND j.id < $2 \
+     ORDER BY j.finished_at DESC, j.id DESC LIMIT $3"
+    ),
+    parked_in: hits!(
+        " FROM duetime_jobs j WHERE j.queue = $1 AND j.state = $2 AND j.state <> 1 AND j.finished_at IS NULL AND j.id < $3 \
+     ORDER BY j.finished_at DESC, j.id DESC LIMIT $4"
+    ),
     holder: hits!(
         " FROM duetime_jobs j WHERE j.queue = $1 AND j.job_key = $2 AND j.key_order = 0 AND j.id > $3 LIMIT $4"
     ),
