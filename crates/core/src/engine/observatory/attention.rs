@@ -13,6 +13,7 @@ use crate::clock::Millis;
 use crate::engine::base::Base;
 use crate::engine::consumers::Consumers;
 use crate::engine::queues::Settings;
+use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::json::{Span, about};
 use crate::limits::{MINUTE_MS, SECOND_MS};
@@ -32,6 +33,8 @@ const PAUSED_MAX: usize = 200;
 pub(in crate::engine) const LATE_MS: u64 = 10 * SECOND_MS;
 /// A queue without a request for this long has no worker: it is the longest wait of a reserve.
 const NO_WORKER_MS: u64 = MINUTE_MS;
+/// What the message of an [`Error::Unavailable`] says.
+const UNAVAILABLE: &str = "the store is unavailable";
 /// How long a list waits for its parts from the store.
 const STORE_WAIT: Duration = Duration::from_secs(2);
 /// How long a list waits for a first reading of the failures.
@@ -59,6 +62,7 @@ struct Made {
 
 /// Makes the list.
 pub(in crate::engine) struct Watch {
+    topology: Topology,
     broker: Arc<dyn Broker>,
     settings: Arc<Settings>,
     consumers: Arc<Consumers>,
@@ -79,6 +83,7 @@ impl Watch {
         (census, history, reports): (Arc<Census>, Arc<History>, Arc<Reports>),
     ) -> Self {
         Self {
+            topology: base.stores.topology(),
             broker: base.stores.broker.clone(),
             settings,
             consumers,
@@ -123,8 +128,11 @@ impl Watch {
     pub(in crate::engine) async fn list(&self, health: &Health, may_read: impl Fn(&str) -> bool) -> api::Attention {
         let made = self.made().await;
         let wait = made.waits.iter().filter(|(queue, _)| may_read(queue)).map(|&(_, ms)| ms).max();
-        let mut items = of_health(health);
-        items.extend(made.items.iter().filter(|item| item.queue.as_deref().is_none_or(&may_read)).cloned());
+        let mut items = of_health(health, !self.topology.has_ledger());
+        // Health says more about a store that does not answer than that no queues can be read.
+        let is_told = items.iter().any(is_unavailable);
+        let others = made.items.iter().filter(|item| !(is_told && is_unavailable(item)));
+        items.extend(others.filter(|item| item.queue.as_deref().is_none_or(&may_read)).cloned());
         items.sort_by_key(|item| item.kind);
         let mut listed: BTreeMap<Kind, usize> = BTreeMap::new();
         let all = items.len();
@@ -262,7 +270,36 @@ async fn within<T>(part: impl Future<Output = Result<T, Error>>) -> Result<T, Er
     tokio::time::timeout(STORE_WAIT, part).await.unwrap_or_else(late)
 }
 
-fn of_health(health: &Health) -> Vec<AttentionItem> {
+/// Whether it says that a store does not answer.
+fn is_unavailable(item: &AttentionItem) -> bool {
+    let is_degraded = item.kind == Kind::Degraded && item.queue.is_none();
+    is_degraded && item.message.as_deref().is_some_and(|message| message.contains(UNAVAILABLE))
+}
+
+/// A store that does not answer is told once, in the first of the parts that need it, with the longest of their reasons.
+fn once(parts: Vec<AttentionItem>, is_one_store: bool) -> Vec<AttentionItem> {
+    // What only the broker does fails with it, whatever its reason.
+    let of_broker = |code| {
+        matches!(code, Some(DegradedCode::BrokerUnavailable | DegradedCode::CrashedJobs | DegradedCode::Comparing))
+    };
+    let mut told: Vec<AttentionItem> = Vec::new();
+    for part in parts {
+        let is_same = |known: &&mut AttentionItem| {
+            let is_of_broker = of_broker(part.code) && of_broker(known.code);
+            is_unavailable(known) && (is_one_store || is_of_broker || known.message == part.message)
+        };
+        match told.iter_mut().find(is_same).filter(|_| is_unavailable(&part)) {
+            Some(known) if known.message.as_ref().map(String::len) < part.message.as_ref().map(String::len) => {
+                known.message = part.message;
+            }
+            Some(_) => {}
+            None => told.push(part),
+        }
+    }
+    told
+}
+
+fn of_health(health: &Health, is_one_store: bool) -> Vec<AttentionItem> {
     let is_unexplained = !health.ready && health.degraded.is_empty();
     let unexplained = is_unexplained.then(|| AttentionItem::new(Kind::NotReady));
     let degraded = health.degraded.iter().map(|part| AttentionItem {
@@ -270,7 +307,7 @@ fn of_health(health: &Health) -> Vec<AttentionItem> {
         message: part.error.clone(),
         ..AttentionItem::new(if part.code == DegradedCode::Clock { Kind::Clock } else { Kind::Degraded })
     });
-    unexplained.into_iter().chain(degraded).collect()
+    unexplained.into_iter().chain(once(degraded.collect(), is_one_store)).collect()
 }
 
 fn dead_letters(group: FailureGroup) -> AttentionItem {
@@ -336,6 +373,7 @@ fn sentence(item: &AttentionItem, now: Millis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Degraded;
     use crate::engine::tests::{Fixture, QUEUE, job, pass};
     use crate::json::Timestamp;
     use crate::model::job::{Due, NewJob};
@@ -465,6 +503,34 @@ mod tests {
             "{wrong:?}"
         );
         ticks.abort();
+    }
+
+    #[test]
+    fn a_store_that_does_not_answer_is_told_once() {
+        let away = |cause: &str| Some(Error::Unavailable(cause.to_owned()).to_string());
+        let part = |code, error| Degraded { code, detail: String::new(), error };
+        let told = |parts: &[(DegradedCode, Option<String>)], is_one_store| {
+            let degraded = parts.iter().map(|(code, error)| part(*code, error.clone())).collect();
+            let items = of_health(&Health { degraded, ..Health::default() }, is_one_store);
+            items.into_iter().map(|item| (item.code.unwrap(), item.message)).collect::<Vec<_>>()
+        };
+        let (redis, sql) = (away("redis://a:1/0: connection refused"), away("mysql://b:2/c: timed out"));
+        let broker = (DegradedCode::BrokerUnavailable, away("no answer"));
+        let all = [
+            broker.clone(),
+            (DegradedCode::CrashedJobs, redis.clone()),
+            (DegradedCode::Recording, sql.clone()),
+            (DegradedCode::Loading, sql.clone()),
+            (DegradedCode::StoreFull, None),
+            (DegradedCode::Clock, Some("they are 9s apart".to_owned())),
+        ];
+        let rest = &all[4..];
+        let first = (DegradedCode::BrokerUnavailable, redis);
+        let beside = [&[first.clone(), (DegradedCode::Recording, sql)], rest].concat();
+        assert_eq!(told(&all, false), beside, "beside a ledger each of both is told");
+        let alone = [&[broker, all[1].clone()], rest].concat();
+        assert_eq!(told(&alone, true), [&[first], rest].concat());
+        assert_eq!(told(rest, true), rest);
     }
 
     #[tokio::test(start_paused = true)]

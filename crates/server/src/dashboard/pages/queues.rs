@@ -12,7 +12,7 @@ use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
 use axum::response::Response;
 use duetime_core::Millis;
-use duetime_core::api::{self, Queues, path_segment};
+use duetime_core::api::{self, AttentionKind, Queues, path_segment};
 use duetime_core::engine::QueueStatus;
 use duetime_core::model::name;
 use maud::{Markup, html};
@@ -91,9 +91,10 @@ pub(super) fn table(visit: &Visit, queues: &[QueueStatus]) -> Markup {
                 }))
                 (linked(Text::Running, "running", counts.running))
                 (linked(Text::Failed, "failed", status.tally.failed))
-                // Jobs that wait for nobody are the reason to look here; a target needs no worker.
-                (count_cell(visit, Text::Workers, lately.workers.max(u64::from(lacks_worker(status))), &html! {
-                    @if lacks_worker(status) { strong.bad { "0" } } @else { (number(lately.workers)) }
+                // Jobs that wait for nobody are the reason to look here.
+                @let lacks = lacks_worker(visit, &status.queue);
+                (count_cell(visit, Text::Workers, lately.workers.max(u64::from(lacks)), &html! {
+                    @if lacks { strong.bad { (number(lately.workers)) } } @else { (number(lately.workers)) }
                 }))
                 (count_cell(visit, Text::StartsAMinute, lately.started, &html! { (number(lately.started)) }))
                 (count_cell(visit, Text::LatenessP99, lately.lateness_p99.map_or(0, |_| 1), &html! {
@@ -110,9 +111,10 @@ fn count_cell(visit: &Visit, label: Text, count: u64, shown: &Markup) -> Markup 
     html! { td.number.nil[count == 0] data-label=(visit.say(label)) { (shown) } }
 }
 
-/// Whether ready jobs wait, and no worker asks for them.
-fn lacks_worker(QueueStatus { counts, settings, lately, .. }: &QueueStatus) -> bool {
-    counts.ready > 0 && lately.workers == 0 && settings.target.is_none() && !settings.paused
+/// Whether the list of what needs attention says that no worker asks for the jobs of this queue.
+fn lacks_worker(visit: &Visit, queue: &str) -> bool {
+    let items = visit.attention.iter().flat_map(|attention| &attention.items);
+    items.into_iter().any(|item| item.kind == AttentionKind::NoWorker && item.queue.as_deref() == Some(queue))
 }
 
 /// The marks of a queue, such as paused.

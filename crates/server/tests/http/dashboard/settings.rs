@@ -1,7 +1,8 @@
 //! The forms of a queue's settings and of schedules.
 
 use super::Browser;
-use crate::http::server::Server;
+use crate::http::server::{Server, eventually};
+use duetime_store::testing::FakeClock;
 use serde_json::{Value, json};
 
 /// The fields of a form as a browser sends them back unless they are edited.
@@ -124,7 +125,9 @@ fn a_schedule_is_previewed_and_saved_from_its_fields() {
 
 #[test]
 fn queues_are_listed_with_what_is_special_about_them() {
-    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let clock = FakeClock::new(folder.path());
+    let server = Server::with_clock(&clock, &["--store", "memory"]);
     server.put("/v1/queues/full", &json!({"max_running": 1})).ok();
     server.call("/v1/queues/held/pause").ok();
     for queue in ["full", "full", "idle"] {
@@ -132,19 +135,27 @@ fn queues_are_listed_with_what_is_special_about_them() {
     }
     server.post("/v1/queues/full/reserve", &json!({"worker": "w"})).ok();
     let page = server.get("/queues").body;
-    let row = |queue: &str| {
+    let row_of = |page: &str, queue: &str| {
         let row = page.split("<tr>").find(|row| row.contains(&format!("href=\"/queues/{queue}\""))).unwrap();
         row.split("</tr>").next().unwrap().to_owned()
     };
+    let row = |queue: &str| row_of(&page, queue);
     assert!(row("full").contains("limited 1/1") && row("held").contains("paused"), "{page}");
-    assert!(
-        row("idle").contains("<strong class=\"bad\">0</strong>"),
-        "a job waits, and no worker asks: {}",
-        row("idle")
-    );
-    assert!(!row("full").contains("<strong class=\"bad\">0</strong>"), "{}", row("full"));
+    let is_red = |row: &str| row.contains("<strong class=\"bad\">0</strong>");
+    assert!(!is_red(&row("idle")), "a worker may come: {}", row("idle"));
     let lately = &server.get("/v1/queues/full").ok()["lately"];
     assert_eq!((&lately["workers"], &lately["started"]), (&json!(1), &json!(1)), "{lately}");
     let at = |queue: &str| page.find(&format!("href=\"/queues/{queue}\"")).unwrap();
     assert!(at("full") < at("idle") && at("idle") < at("held"), "the job that has waited longest comes first");
+    clock.set(20_000);
+    let mut page = String::new();
+    eventually(|| {
+        page = server.get("/queues").body;
+        is_red(&row_of(&page, "idle"))
+    });
+    assert!(!is_red(&row_of(&page, "full")) && !is_red(&row_of(&page, "held")), "{page}");
+    let attention = server.get("/v1/attention").ok();
+    let lacking: Vec<_> =
+        attention["items"].as_array().unwrap().iter().filter(|item| item["kind"] == "no_worker").collect();
+    assert_eq!(lacking.iter().map(|item| &item["queue"]).collect::<Vec<_>>(), ["idle"], "the page and the list agree");
 }
