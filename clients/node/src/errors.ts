@@ -53,7 +53,7 @@ export class Invalid extends DuetimeError {}
 export class Unauthorized extends DuetimeError {}
 /** The token lacks a right. */
 export class Forbidden extends DuetimeError {}
-/** The token's rate is exceeded, and stayed so until the deadline of the call. */
+/** The token's rate is exceeded, or the queue is full (`queue_full`), and stayed so until the deadline of the call. */
 export class RateLimited extends DuetimeError {}
 /** There is no such job, schedule or path. */
 export class NotFound extends DuetimeError {}

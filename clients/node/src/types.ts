@@ -82,8 +82,11 @@ export interface Pushed {
   queue: string
   state: State
   dueAt: Date
-  /** `kept` and `replaced`: the key was held. `repeated`: this push had been recorded already. */
-  outcome: 'created' | 'kept' | 'replaced' | 'repeated'
+  /**
+   * `kept` and `replaced`: the key was held. `repeated`: this push had been recorded already. `dropped`: the queue was full, and the job
+   * is not stored.
+   */
+  outcome: 'created' | 'kept' | 'replaced' | 'repeated' | 'dropped'
 }
 
 /** A job as the server has it. */
@@ -161,6 +164,10 @@ export interface Why {
 export interface QueueSettings extends RetryRules {
   lease?: Duration | undefined
   maxRunning?: number | undefined
+  /** Jobs that may wait, for their time or for a worker. */
+  maxWaiting?: number | undefined
+  /** What becomes of a push while `maxWaiting` jobs wait: it fails with the code `queue_full` by default, or its outcome is `dropped`. */
+  whenFull?: 'refuse' | 'drop' | undefined
   rate?: { perSecond: number; burst?: number } | undefined
   /** How long records are kept: a day, failed jobs 30 days by default. */
   retention?: { succeeded?: Duration; failed?: Duration } | undefined

@@ -81,8 +81,8 @@ describe('a client of a real server', () => {
     same({ payload: 1, priority: 1, delay: 1, dueAt: '' } satisfies Names<Change>, 'Patch')
     same({ for: 1, until: '' } satisfies Names<Pause>, 'Pause')
     same({
-      retry: none, jitter: none, maxAttempts: none, maxAge: none, maxCrashes: none, whenExhausted: none, lease: none, maxRunning: none, rate: none, retention: none,
-      target: none,
+      retry: none, jitter: none, maxAttempts: none, maxAge: none, maxCrashes: none, whenExhausted: none, lease: none, maxRunning: none, rate: none, maxWaiting: none, whenFull: none,
+      retention: none, target: none,
     } satisfies Names<QueueSettings>, 'QueueChanges')
     same({
       cron: none, timeZone: none, every: none, job: { payload: 1 }, start: none, end: none, missed: none, overlap: none, paused: none, pausedUntil: none, spread: none,
@@ -127,6 +127,12 @@ describe('a client of a real server', () => {
       assert.deepEqual(await client.queues.delete(queue, { force: true }), { existed: true, cancelled: 0, deleted: 1 })
       assert.equal((await client.queues.delete(queue)).existed, false)
     }
+  })
+
+  it('is told of a full queue', async () => {
+    await client.queues.set('full', { maxWaiting: 1, whenFull: 'drop' })
+    const outcomes = [await client.push('full', 1), await client.push('full', 2)].map(({ outcome }) => outcome)
+    assert.deepEqual(outcomes, ['created', 'dropped'])
   })
 
   it('is reached by a unix socket', async () => {

@@ -4,10 +4,11 @@ declare(strict_types=1);
 
 namespace Duetime;
 
-/** The answer to a push: the job is recorded. */
+/** The answer to a push: the job is recorded, unless a full queue dropped it. */
 final class Pushed
 {
-    /** @param string $outcome `created`; `kept` or `replaced` if its key was held; `repeated` for a repeated push */
+    /** @param string $outcome `created`; `kept` or `replaced` if its key was held; `repeated` for a repeated push;
+     *     `dropped` if the queue was full: then there is no job */
     public function __construct(
         public readonly string $id,
         public readonly string $queue,

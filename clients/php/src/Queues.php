@@ -17,7 +17,7 @@ final class Queues extends Group
      *
      * @param array{retry?: mixed, jitter?: float|null, max_attempts?: int|null, max_age?: string|int|float|\DateInterval|null,
      *     max_crashes?: int|null, when_exhausted?: mixed, lease?: string|int|float|\DateInterval|null, max_running?: int|null,
-     *     rate?: array{per_second: float, burst?: int}|null, retention?: array{succeeded?: string, failed?: string}|null,
+     *     rate?: array{per_second: float, burst?: int}|null, max_waiting?: int|null, when_full?: 'refuse'|'drop'|null, retention?: array{succeeded?: string, failed?: string}|null,
      *     target?: array<string, mixed>|null} $settings
      * @return array<mixed>
      * @throws Error\Invalid that names the setting which is unknown or has another type

@@ -194,6 +194,9 @@ final class ClientTest extends TestCase
         self::assertTrue($client->queues->pause($queue, for: '1h')['paused']);
         self::assertFalse($client->queues->resume($queue)['paused']);
         self::assertSame(['lease' => '5m', 'max_running' => 20], $client->queues->get($queue)['settings']);
+        $full = $queue . '-full';
+        $client->queues->set($full, ['max_waiting' => 1, 'when_full' => 'drop']);
+        self::assertSame(['created', 'dropped'], array_map(fn (int $n): string => $client->push($full, $n)->outcome, [1, 2]));
         $typo = $queue . '-tpyo';
         $client->push($typo, 1, delay: '1h');
         try {

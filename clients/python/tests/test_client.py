@@ -169,7 +169,9 @@ def test_queues_and_schedules(client: Client, queue: str) -> None:
     assert client.queues.set(queue, max_running=None)["settings"] == {"lease": "1m30s", "retry": {"fixed": {"delay": "30s"}}}
     assert client.queues.pause(queue, lasting=60)["paused"] is True
     assert client.queues.resume(queue)["paused"] is False
-    client.push(queue, 1, delay=60)
+    client.queues.set(queue, max_waiting=1, when_full="drop")
+    assert [client.push(queue, n, delay=60).outcome for n in (1, 2)] == ["created", "dropped"]
+    client.queues.set(queue, max_waiting=None, when_full=None)
     assert client.queues.purge(queue) == 1
     assert client.queues.get(queue)["totals"]["cancelled"] == 1
     typo = queue + "-tpyo"

@@ -126,6 +126,14 @@ pub enum Error {
         /// The schedules that push to it, by name.
         schedules: Vec<Arc<str>>,
     },
+    /// As many jobs wait in the queue as may wait, so it takes no more. Nothing was pushed; try again later.
+    #[error("the queue {queue:?} is full: {max_waiting} jobs may wait in it; try again later, or add workers")]
+    QueueFull {
+        /// The queue.
+        queue: Arc<str>,
+        /// How many jobs may wait in it.
+        max_waiting: u32,
+    },
     /// There is no such schedule.
     #[error("there is no schedule named {0:?}")]
     #[strum(serialize = "schedule_not_found")]
@@ -186,7 +194,15 @@ impl Error {
 
     /// Whether the same request may succeed later without being changed.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::LockHeld { .. } | Self::Full(_) | Self::Unavailable(_) | Self::Stopping | Self::Backlog(_))
+        matches!(
+            self,
+            Self::LockHeld { .. }
+                | Self::QueueFull { .. }
+                | Self::Full(_)
+                | Self::Unavailable(_)
+                | Self::Stopping
+                | Self::Backlog(_)
+        )
     }
 }
 
@@ -235,8 +251,8 @@ mod tests {
     #[test]
     fn codes_are_stable() {
         let codes = "invalid not_found key_conflict origin_reused version_mismatch version_mismatch lease_lost job_running \
-                     already_finished not_due held_back job_live lock_held lock_lost queue_in_use schedule_not_found store_full \
-                     store_unavailable store_damaged store_held store_unusable stopping backlog";
+                     already_finished not_due held_back job_live lock_held lock_lost queue_in_use queue_full schedule_not_found \
+                     store_full store_unavailable store_damaged store_held store_unusable stopping backlog";
         assert!(codes.split(' ').eq(Error::CODES.iter().copied()));
         assert_eq!(Error::Unavailable(String::new()).code(), "store_unavailable");
     }

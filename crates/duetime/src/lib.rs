@@ -198,7 +198,7 @@ pub mod retry {
 pub mod queue {
     pub use duetime_core::Target;
     pub use duetime_core::api::{DeletedQueue, QueueChanges};
-    pub use duetime_core::engine::{Lately, Pause, QueueRetention, QueueSettings, QueueStatus};
+    pub use duetime_core::engine::{Lately, Pause, QueueRetention, QueueSettings, QueueStatus, WhenFull};
     pub use duetime_core::model::target::{Endpoint, RedisList};
     pub use duetime_core::ports::{Counts, Rate, Tally, Totals};
 }

@@ -61,7 +61,7 @@ class Forbidden(DuetimeError):
 
 
 class RateLimited(DuetimeError):
-    """The token's rate is exceeded. `retry_after` says for how long."""
+    """The token's rate is exceeded, or the queue is full (`queue_full`). `retry_after` says for how long."""
 
     @property
     def retry_after(self) -> Optional[str]:

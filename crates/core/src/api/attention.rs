@@ -17,7 +17,7 @@ pub struct Attention {
     /// How long the ready job has waited that waits longest, without those of paused queues.
     pub longest_wait: Span,
     /// The list, the most urgent first; empty if all is well.
-    #[cfg_attr(feature = "openapi", schema(max_items = 180))]
+    #[cfg_attr(feature = "openapi", schema(max_items = 200))]
     pub items: Vec<AttentionItem>,
     /// The number of items that are left out, since at most 20 of a kind are listed.
     pub omitted: u64,
@@ -44,9 +44,9 @@ pub struct AttentionItem {
     pub schedule: Option<Arc<str>>,
     /// A job to look at: the one that failed last, or the last run.
     pub job: Option<JobId>,
-    /// How many jobs wait, or failed within the last hour (`dead_letters`).
+    /// How many jobs wait, failed within the last hour (`dead_letters`), or found no place in their queue (`full`).
     pub jobs: Option<u64>,
-    /// Since when: the oldest job is ready, the target takes no jobs, the queue is paused, or the job failed.
+    /// Since when: the oldest job is ready, the target takes no jobs, the queue is full or paused, or the job failed.
     pub since: Option<Timestamp>,
     /// How late jobs start (`late`).
     pub lateness: Option<Span>,
@@ -55,7 +55,7 @@ pub struct AttentionItem {
     /// The name of the token with which the queue was paused (`paused`).
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
     pub by: Option<Arc<str>>,
-    /// The `max_running` of the queue, if that is reached (`late`).
+    /// The `max_running` of the queue, if that is reached (`late`), or its `max_waiting` (`full`).
     pub limit: Option<u32>,
     /// The target of the queue, without secrets (`target_down`, `late`).
     pub target: Option<String>,
@@ -107,6 +107,8 @@ pub enum AttentionKind {
     NoWorker,
     /// Jobs start late, or wait for long.
     Late,
+    /// A queue was full within the last two minutes: new jobs were refused or dropped, or a schedule pushed none.
+    Full,
     /// Jobs failed for good within the last hour.
     DeadLetters,
     /// The last run of a schedule failed.
@@ -120,13 +122,14 @@ pub enum AttentionKind {
 
 impl AttentionKind {
     /// All that this version knows.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NotReady,
         Self::Degraded,
         Self::Clock,
         Self::TargetDown,
         Self::NoWorker,
         Self::Late,
+        Self::Full,
         Self::DeadLetters,
         Self::ScheduleFailed,
         Self::Paused,

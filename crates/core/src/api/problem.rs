@@ -67,6 +67,8 @@ pub struct Problem {
     pub waiting: Option<u64>,
     /// The number of jobs of the queue that run.
     pub running: Option<u64>,
+    /// The number of jobs that may wait in the queue.
+    pub max_waiting: Option<u32>,
     /// The owner that asked for the lock.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Owner>))]
     pub owner: Option<Arc<str>>,
@@ -145,6 +147,10 @@ impl Problem {
                 problem.running = Some(*running);
                 problem.schedules = Some(schedules.clone());
             }
+            Error::QueueFull { queue, max_waiting } => {
+                problem.queue = Some(queue.clone());
+                problem.max_waiting = Some(*max_waiting);
+            }
             Error::NoSchedule(name) => problem.schedule = Some(name.clone()),
             Error::Full(reason) | Error::Unavailable(reason) | Error::Damaged(reason) => {
                 problem.reason = Some(reason.clone());
@@ -193,6 +199,7 @@ impl Problem {
                 running: self.running?,
                 schedules: self.schedules.clone()?,
             },
+            "queue_full" => Error::QueueFull { queue: self.queue.clone()?, max_waiting: self.max_waiting? },
             "schedule_not_found" => Error::NoSchedule(self.schedule.clone()?),
             "store_full" => Error::Full(reason()),
             "store_unavailable" => Error::Unavailable(reason()),

@@ -228,7 +228,8 @@ pub(super) fn show_due(due: Due) -> (Option<u64>, Option<Millis>) {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Pushed {
-    /// The id of the job: the new one, the one that has the key, or the one with this origin.
+    /// The id of the job: the new one, the one that has the key, or the one with this origin. There is no job with the id of one
+    /// that was dropped.
     pub id: JobId,
     /// Its queue.
     #[cfg_attr(feature = "openapi", schema(value_type = QueueName))]
@@ -249,7 +250,8 @@ impl Pushed {
         Self {
             id: job.id,
             queue: job.queue.clone(),
-            state: job.state(now),
+            // A dropped job will not run.
+            state: if pushed.outcome == PushOutcome::Dropped { State::Cancelled } else { job.state(now) },
             due_at: job.due_at,
             outcome: pushed.outcome,
         }

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The settings of a queue, by name.
-pub const SETTINGS: [&str; 11] = [
+pub const SETTINGS: [&str; 13] = [
     "retry",
     "jitter",
     "max_attempts",
@@ -26,6 +26,8 @@ pub const SETTINGS: [&str; 11] = [
     "lease",
     "max_running",
     "rate",
+    "max_waiting",
+    "when_full",
     "retention",
     "target",
 ];

@@ -399,6 +399,7 @@ fn every_error_reads_back_from_its_problem() {
         Error::NotDue(id()),
         Error::HeldBack(id()),
         Error::Live(id()),
+        Error::QueueFull { queue: Arc::from("q"), max_waiting: 7 },
         Error::Full("no space".to_owned()),
         Error::Unavailable("locked".to_owned()),
         Error::Damaged("malformed".to_owned()),

@@ -4,6 +4,9 @@
 //! The leader looks for such rows, and moves each into the ledger's jobs in one transaction. Jobs that are due soon are put
 //! into the broker at once; if that fails, the loader does it. An invalid row is marked with the reason and does not delay
 //! others. Whichever process crashes when, a committed row becomes exactly one job.
+//!
+//! Rows of a full queue wait in their table. They are passed over, so that they delay no others: rows that come after them are
+//! looked at first, and one page of the passed ones is looked at again each time.
 
 use super::documents::document;
 use crate::api::{DegradedCode, Object, Push, Unread, read};
@@ -14,6 +17,7 @@ use crate::engine::ids::Ids;
 use crate::engine::intake::{Intake, conflict, repeated};
 use crate::engine::leader::Leader;
 use crate::engine::metrics::Metrics;
+use crate::engine::queues::Entry;
 use crate::engine::status::Status;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
@@ -24,8 +28,8 @@ use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob, OnConflict};
 use crate::ports::{ADOPTED, Admitted, Broker, INBOX_TEXT_MAX, Inbox, InboxRow, Recorded, Registry, Verdict};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Between two looks at an empty inbox.
@@ -40,6 +44,31 @@ struct Candidate {
     on_conflict: OnConflict,
 }
 
+/// The rows that were passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Passed {
+    /// Up to this number; `i64::MIN` if there are none.
+    until: i64,
+    /// Those up to this number have been looked at again.
+    again: i64,
+}
+
+impl Passed {
+    const NONE: Self = Self { until: i64::MIN, again: i64::MIN };
+
+    /// After a look at rows after one of these numbers, up to `last`, of which some had a place, and some had none.
+    fn looked(self, after: i64, last: Option<i64>, some_placed: bool, some_full: bool) -> Self {
+        match last {
+            _ if after == self.until && some_full => Self { until: last.unwrap_or(self.until), ..self },
+            _ if after == self.until && self.until > i64::MIN => self,
+            None if after == i64::MIN => Self::NONE,
+            // The first ones come first if there is room again.
+            Some(last) if !some_placed && last < self.until => Self { again: last, ..self },
+            _ => Self { again: i64::MIN, ..self },
+        }
+    }
+}
+
 /// Moves rows of the inbox to the jobs.
 pub(super) struct InboxMover {
     inbox: Arc<dyn Inbox>,
@@ -52,6 +81,7 @@ pub(super) struct InboxMover {
     metrics: Arc<Metrics>,
     supervisor: Arc<Supervisor>,
     ids: Arc<Ids>,
+    passed: Mutex<Passed>,
 }
 
 impl InboxMover {
@@ -75,6 +105,7 @@ impl InboxMover {
             metrics: metrics.clone(),
             supervisor: supervisor.clone(),
             ids,
+            passed: Mutex::new(Passed::NONE),
         }
     }
 
@@ -102,7 +133,26 @@ impl InboxMover {
 
     /// Moves the first rows; returns whether there was one that could be moved.
     async fn admit_page(&self) -> Result<bool, Error> {
-        let rows = self.inbox.waiting(STEP_JOBS_MAX).await?;
+        let passed = *self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut after, mut rows) = (passed.until, self.inbox.waiting(passed.until, STEP_JOBS_MAX).await?);
+        if rows.is_empty() && passed != Passed::NONE {
+            (after, rows) = (passed.again, self.inbox.waiting(passed.again, STEP_JOBS_MAX).await?);
+        }
+        let last = rows.last().map(|row| row.number);
+        // Held until their jobs are recorded.
+        let (mut placed, mut places, mut some_full) = (Vec::with_capacity(rows.len()), Vec::new(), false);
+        for row in rows {
+            match self.intake.gate.enter(&row.queue).await? {
+                Entry::Full(_) => some_full = true,
+                entry => {
+                    places.push(entry);
+                    placed.push(row);
+                }
+            }
+        }
+        let rows = placed;
+        *self.passed.lock().unwrap_or_else(PoisonError::into_inner) =
+            passed.looked(after, last, !rows.is_empty(), some_full);
         if rows.is_empty() {
             return Ok(false);
         }

@@ -98,6 +98,8 @@ pub struct QueueMetrics {
     pub attempts_crashed: AtomicU64,
     /// Attempts that were given back.
     pub released: AtomicU64,
+    /// Jobs that were refused or dropped, or not pushed by a schedule, because the queue was full.
+    pub full: AtomicU64,
     /// From its due time to the start of a job's first attempt.
     pub lateness: Histogram,
     /// From the start of an attempt to its outcome.
@@ -158,6 +160,11 @@ impl Metrics {
             return self.other.clone();
         }
         queues.entry(queue.clone()).or_default().clone()
+    }
+
+    /// Counts a job for which the queue had no place.
+    pub(super) fn add_full(&self, queue: &Arc<str>) {
+        self.of(queue).full.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts what happened to jobs, which mostly are neighbours of one queue.

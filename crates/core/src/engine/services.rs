@@ -15,7 +15,7 @@ use super::locks::LockDesk;
 use super::observatory::Observatory;
 use super::overflow::Overflow;
 use super::pruner::Pruner;
-use super::queues::{QueueCounter, Settings};
+use super::queues::{Gate, QueueCounter, Settings};
 use super::reaper::Reaper;
 use super::reconciler::Reconciler;
 use super::recorder::Recorder;
@@ -74,6 +74,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let loader = Arc::new(Loader::new(base, leader.clone(), overflow.clone()));
     let admission = Arc::new(Admission::new(base, loader.clone(), ids.clone()));
     let queues = Arc::new(QueueCounter::new(base, settings.clone(), overflow.clone()));
+    let gate = Arc::new(Gate::new(base, settings.clone(), queues.clone()));
     let search = Arc::new(Search::new(base, loader.clone(), queues.clone()));
     let recorder = Arc::new(Recorder::new(base, loader.clone(), admission.clone(), ids.clone()));
     let editor = Arc::new(Editor::new(base, loader.clone(), admission.clone(), recorder.clone(), search.clone()));
@@ -86,7 +87,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         recorder.clone(),
         editor.clone(),
         ids.clone(),
-        settings.clone(),
+        (settings.clone(), gate.clone()),
         generations.clone(),
     ));
     let settler = Arc::new(Settler::new(base, recorder.clone(), consumers.clone(), ids.clone(), settings.clone()));
@@ -105,7 +106,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         Arc::new(InboxMover::new(base, inbox, admission.clone(), intake.clone(), leader.clone(), ids.clone()))
     });
     let schedules = Arc::new(Schedules::new(base, intake.clone(), leader.clone(), admission, ids.clone()));
-    let observatory = Observatory::new(base, &queues, &settings, &recorder, &overflow, &consumers, &search);
+    let observatory = Observatory::new(base, &queues, (&settings, &gate), &recorder, &overflow, &consumers, &search);
     let vitals = Vitals::new(base, loader.clone(), recorder.clone(), leader.clone());
     let locks = Arc::new(LockDesk::new(base));
     let services = Services {

@@ -43,7 +43,7 @@ impl fmt::Display for Unread {
 }
 
 /// Accepted values of fields whose JSON has several forms, or a form best shown by an example.
-const FORMS: [(&str, &str); 18] = [
+const FORMS: [(&str, &str); 20] = [
     ("as", r#"the name of a layout, such as "list""#),
     ("exponential", r#"an object such as {"first": "1s", "factor": 2, "max": "1h", "jitter": 0.1}"#),
     ("fixed", r#"an object such as {"delay": "30s"}"#),
@@ -51,6 +51,7 @@ const FORMS: [(&str, &str); 18] = [
     ("key_until", r#""finished" or "started""#),
     ("max_crashes", "a whole number, 1 or more"),
     ("max_running", "a whole number, 1 or more"),
+    ("max_waiting", "a whole number, 1 or more"),
     ("meta", r#"an object whose values are texts, such as {"tenant": "7"}"#),
     ("missed", r#""once" or "skip""#),
     ("on_conflict", r#""keep", "replace" or "reject""#),
@@ -62,6 +63,7 @@ const FORMS: [(&str, &str); 18] = [
     ("retry", r#""default", "none", {"steps": ["15s", "1m"]}, {"fixed": …} or {"exponential": …}"#),
     ("target", r#"an object such as {"url": "https://…"}, {"redis_list": …} or {"queue": "…"}"#),
     ("when_exhausted", r#""keep", "drop", "restart" or {"move": "a queue"}"#),
+    ("when_full", r#""refuse" or "drop""#),
 ];
 
 /// The field that an error about the text as a whole names.

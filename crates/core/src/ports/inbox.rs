@@ -14,9 +14,9 @@ pub const INBOX_TEXT_MAX: usize = 1 << 20;
 /// Rows that applications insert, on their way to the jobs of the same database.
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// The first rows that have not been refused, in the order of their insertion: at most `limit`, and as many as
-    /// [`INBOX_BYTES_MAX`] has room for.
-    async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error>;
+    /// The first rows after this number that have not been refused, in the order of their insertion: at most `limit`, and as many
+    /// as [`INBOX_BYTES_MAX`] has room for. The first ones of all follow `i64::MIN`.
+    async fn waiting(&self, after: i64, limit: usize) -> Result<Vec<InboxRow>, Error>;
 
     /// Carries out verdicts on rows, by their numbers, in one transaction. A recorded job is marked as not loaded, by its
     /// due time, and its row is removed. If the row was gone before, nothing is recorded.

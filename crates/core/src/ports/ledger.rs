@@ -83,6 +83,10 @@ pub trait Ledger: Send + Sync {
     /// decides which [`bucket`] a pending row gets, for [`pending`](Self::pending) or [`overflow`](Self::overflow).
     async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error>;
 
+    /// The jobs that [`record`](Self::record) would meet if it recorded one of these now, without recording it:
+    /// [`Known`](Recorded::Known) before [`KeyHeld`](Recorded::KeyHeld), `None` if it would meet none. Ids are not compared.
+    async fn known(&self, jobs: &[Job]) -> Result<Vec<Option<Recorded>>, Error>;
+
     /// Applies outbox entries to rows for which [`OutboxEntry::replaces`] is true. Returns the ids of
     /// [copies](OutboxEntry::Moved) that other jobs have: such an entry changed nothing, and is repeated with another id for
     /// its copy. In a ledger that is the broker, the moved job has ended all the same.

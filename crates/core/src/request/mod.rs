@@ -9,7 +9,7 @@ mod queue_settings;
 pub use bulk_counts::BulkCounts;
 pub use filter::Filter;
 pub use pause::Pause;
-pub use queue_settings::{Configured, QueueRetention, QueueSettings};
+pub use queue_settings::{Configured, QueueRetention, QueueSettings, WhenFull};
 
 use crate::clock::Millis;
 use crate::error::Error;
@@ -35,7 +35,7 @@ pub type Answers<T> = Vec<Result<T, Error>>;
 /// The outcome of a push for one job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pushed {
-    /// The job: the new one, the one that holds the key, or the one with this origin.
+    /// The job: the new one, the one that holds the key, the one with this origin, or the one that was dropped.
     pub job: Job,
     /// The jobs.
     pub outcome: PushOutcome,
@@ -66,6 +66,8 @@ pub enum PushOutcome {
     Replaced,
     /// The origin was known: the push is a repeat. The job that the first push made is as it was.
     Repeated,
+    /// The queue was full, and [drops](WhenFull::Drop) what it has no room for: the job is not stored, and its id stays unused.
+    Dropped,
 }
 
 impl PushOutcome {

@@ -39,6 +39,12 @@ with_rule! {
         pub max_running: Option<u32>,
         /// The maximum rate at which its jobs are handed out, over all workers; by default no limit.
         pub rate: Option<Rate>,
+        /// The maximum number of its jobs that wait, for their time or for a worker; by default no limit. It holds for what callers
+        /// and schedules push: jobs that wait again or come from elsewhere always have room.
+        #[cfg_attr(feature = "openapi", schema(minimum = 1))]
+        pub max_waiting: Option<u32>,
+        /// What becomes of a push while `max_waiting` jobs wait; by default it is refused.
+        pub when_full: Option<WhenFull>,
         /// How long finished jobs are kept.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<QueueRetention>))]
         #[serde(skip_serializing_if = "QueueRetention::is_usual")]
@@ -108,6 +114,19 @@ impl QueueSettings {
         Self { rate: Some(rate), ..self }
     }
 
+    /// Sets how many of its jobs may wait, for their time or for a worker: 1 or more; by default no limit. Several servers may exceed
+    /// it by what each pushes within 100 ms.
+    #[must_use]
+    pub fn max_waiting(self, jobs: u32) -> Self {
+        Self { max_waiting: Some(jobs), ..self }
+    }
+
+    /// Sets what becomes of a push while [`max_waiting`](Self::max_waiting) jobs wait; by default it is refused.
+    #[must_use]
+    pub fn when_full(self, then: WhenFull) -> Self {
+        Self { when_full: Some(then), ..self }
+    }
+
     /// Sets how long its finished jobs are kept.
     #[must_use]
     pub fn retention(self, retention: QueueRetention) -> Self {
@@ -135,6 +154,16 @@ impl QueueSettings {
             return Err(Invalid::new("max_running", "1 or more (to hand out nothing, pause the queue)", 0));
         }
         self.rate.as_ref().map_or(Ok(()), Rate::check)?;
+        if self.max_waiting == Some(0) {
+            return Err(Invalid::new("max_waiting", "1 or more", 0));
+        }
+        if let (None, Some(then)) = (self.max_waiting, self.when_full) {
+            return Err(Invalid::new(
+                "when_full",
+                "left out, or null, without `max_waiting`",
+                format!("{:?}", then.word()),
+            ));
+        }
         self.retention.check()?;
         self.target.as_ref().map_or(Ok(()), Target::check)
     }
@@ -143,6 +172,26 @@ impl QueueSettings {
     #[doc(hidden)]
     pub fn limits(&self) -> Limits {
         Limits { paused: self.paused, max_running: self.max_running, rate: self.rate }
+    }
+}
+
+/// What becomes of a push into a full queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
+pub enum WhenFull {
+    /// It fails with [`QueueFull`](crate::Error::QueueFull). The caller may repeat it later.
+    #[default]
+    Refuse,
+    /// It succeeds, and the job is not stored: the outcome is [`Dropped`](super::PushOutcome::Dropped).
+    Drop,
+}
+
+impl WhenFull {
+    /// The word for it, as in JSON.
+    pub fn word(self) -> &'static str {
+        self.into()
     }
 }
 

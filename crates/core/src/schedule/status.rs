@@ -59,6 +59,8 @@ pub enum TickOutcome {
     Overlap,
     /// The job breaks a limit that did not hold when the schedule was set: no job.
     Refused,
+    /// Its queue was full: no job.
+    Full,
 }
 
 impl TickOutcome {

@@ -263,6 +263,12 @@ impl Ledger for ModelLedger {
         Ok(jobs.into_iter().map(|job| rows.record(job, watermark)).collect())
     }
 
+    async fn known(&self, jobs: &[Job]) -> Result<Vec<Option<Recorded>>, Error> {
+        let rows = self.there()?;
+        let met = |job: &Job| rows.first(job).map(Recorded::Known).or(rows.key_holder(job).map(Recorded::KeyHeld));
+        Ok(jobs.iter().map(met).collect())
+    }
+
     async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
         let mut rows = self.there()?;
         Ok(entries.into_iter().filter_map(|entry| rows.apply(entry, watermark)).collect())
@@ -412,7 +418,7 @@ impl Ledger for ModelLedger {
 
 #[async_trait]
 impl Inbox for ModelLedger {
-    async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
+    async fn waiting(&self, after: i64, limit: usize) -> Result<Vec<InboxRow>, Error> {
         let (rows, mut bytes) = (self.there()?, 0);
         let cut = |text: &Option<String>| Some(text.as_ref()?.chars().take(INBOX_TEXT_MAX + 1).collect());
         let fits = |row: &&InboxRow| {
@@ -421,7 +427,12 @@ impl Inbox for ModelLedger {
             bytes - size < INBOX_BYTES_MAX
         };
         let read = |row: &InboxRow| InboxRow { options: cut(&row.options), tags: cut(&row.tags), ..row.clone() };
-        let waiting = rows.inbox.values().filter(|(_, refused)| refused.is_none()).map(|(row, _)| row);
+        let waiting = rows
+            .inbox
+            .range(after + 1..)
+            .map(|(_, row)| row)
+            .filter(|(_, refused)| refused.is_none())
+            .map(|(row, _)| row);
         Ok(waiting.take(limit).take_while(fits).map(read).collect())
     }
 

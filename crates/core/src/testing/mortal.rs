@@ -186,6 +186,10 @@ impl Ledger for MortalLedger {
         self.life.around("record", self.ledger.record(jobs, watermark)).await
     }
 
+    async fn known(&self, jobs: &[Job]) -> Result<Vec<Option<Recorded>>, Error> {
+        self.life.around("known", self.ledger.known(jobs)).await
+    }
+
     async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
         self.life.around("apply", self.ledger.apply(entries, watermark)).await
     }
@@ -277,8 +281,8 @@ pub struct MortalInbox {
 
 #[async_trait]
 impl Inbox for MortalInbox {
-    async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
-        self.life.around("inbox", self.inbox.waiting(limit)).await
+    async fn waiting(&self, after: i64, limit: usize) -> Result<Vec<InboxRow>, Error> {
+        self.life.around("inbox", self.inbox.waiting(after, limit)).await
     }
 
     async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {

@@ -9,6 +9,7 @@ mod events;
 mod failures;
 mod faults;
 mod fixture;
+mod full;
 mod history;
 mod imports;
 mod instants;

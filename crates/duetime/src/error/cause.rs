@@ -196,7 +196,7 @@ fn of_core(error: &CoreError) -> ErrorKind {
         | CoreError::LockHeld { .. }
         | CoreError::QueueInUse { .. } => ErrorKind::Conflict,
         CoreError::LeaseLost(_) | CoreError::LockLost { .. } => ErrorKind::Lost,
-        CoreError::Full(_) | CoreError::Backlog(_) => ErrorKind::Full,
+        CoreError::Full(_) | CoreError::QueueFull { .. } | CoreError::Backlog(_) => ErrorKind::Full,
         CoreError::Damaged(_) => ErrorKind::Damaged,
         CoreError::Unavailable(_) | CoreError::Stopping | CoreError::Held { .. } => ErrorKind::Unavailable,
         // Each code has its kind: see the tests.
@@ -235,6 +235,7 @@ mod tests {
                 CoreError::QueueInUse { queue: name.clone(), waiting: 1, running: 0, schedules: Vec::new() },
                 ErrorKind::Conflict,
             ),
+            (CoreError::QueueFull { queue: name.clone(), max_waiting: 1 }, ErrorKind::Full),
             (CoreError::NoSchedule(name), ErrorKind::NotFound),
             (CoreError::Full(text()), ErrorKind::Full),
             (CoreError::Unavailable(text()), ErrorKind::Unavailable),

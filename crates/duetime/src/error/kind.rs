@@ -12,7 +12,7 @@ pub enum ErrorKind {
     Conflict,
     /// A lease or a lock is no longer yours. Drop the work that it protected.
     Lost,
-    /// The store has no room. Nothing was done; repeat the call once there is.
+    /// The store or the queue has no room. Nothing was done; repeat the call once there is.
     Full,
     /// There were too many calls. Repeat it later.
     RateLimited,

@@ -7,7 +7,7 @@ use duetime::job::{
     State as JobState,
 };
 use duetime::lease::{Outcome, ReserveRequest, Source, TakeRequest};
-use duetime::queue::{Pause, QueueSettings, Rate};
+use duetime::queue::{Pause, QueueSettings, Rate, WhenFull};
 use duetime::status::{HistoryPoint, HistorySpan, ReasonCode};
 use duetime::time::Span;
 use duetime::{Client, ErrorKind, JobId, Retry, Timestamp, Worker};
@@ -424,6 +424,21 @@ pub(crate) async fn queues_are_managed(client: Client) {
     assert_eq!((anew.tally.totals.pushed, &anew.settings), (1, &QueueSettings::default()));
     assert!(client.health().await.unwrap().ready);
     assert_eq!(client.queues().get("not a name").await.unwrap_err().code(), "invalid");
+}
+
+pub(crate) async fn a_full_queue_takes_no_job(client: Client) {
+    let queue = queue();
+    client.queues().replace(&queue, QueueSettings::default().max_waiting(1)).await.unwrap();
+    let pushed = client.push(Remind { user: 1 }).queue(queue.clone()).origin("o").await.unwrap();
+    let error = client.push(Remind { user: 2 }).queue(queue.clone()).await.unwrap_err();
+    assert_eq!((error.code(), error.kind(), error.is_retryable()), ("queue_full", ErrorKind::Full, true));
+    let again = client.push(Remind { user: 1 }).queue(queue.clone()).origin("o").await.unwrap();
+    assert_eq!((again.id, again.outcome), (pushed.id, PushOutcome::Repeated));
+    let drops = QueueSettings::default().max_waiting(1).when_full(WhenFull::Drop);
+    client.queues().replace(&queue, drops).await.unwrap();
+    let dropped = client.push(Remind { user: 2 }).queue(queue.clone()).await.unwrap();
+    assert_eq!(dropped.outcome, PushOutcome::Dropped);
+    assert_eq!(client.jobs().get(dropped.id).await.unwrap_err().code(), "not_found");
 }
 
 /// An operator may have paused a queue, or set what the program does not know.

@@ -34,6 +34,7 @@ macro_rules! client_cases {
                 a_job_says_why_it_does_not_run
                 named_workers_are_listed
                 queues_are_managed
+                a_full_queue_takes_no_job
                 a_program_sets_up_its_queue_and_leaves_the_rest
                 what_happens_is_told
                 metrics_are_a_text_for_prometheus;

@@ -5,9 +5,11 @@ use super::connection::Connection;
 use super::counters::add;
 use super::held::lease_ms;
 use super::marks::Marked;
+use super::reply::OUT_OF_MEMORY;
 use crate::access::Scope;
 use duetime::server::BEANSTALK;
 use duetime_core::api::Span;
+use duetime_core::engine::PushOutcome;
 use duetime_core::limits::{LEASE_MS_MAX, SECOND_MS};
 use duetime_core::{Due, JobOptions, NewJob, Payload};
 use std::sync::{Arc, LazyLock};
@@ -38,6 +40,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut inserted = 0;
         for answer in answers {
             match answer {
+                // Its client would take it for inserted.
+                Ok(pushed) if pushed.outcome == PushOutcome::Dropped => self.reply.line(OUT_OF_MEMORY),
                 Ok(pushed) => {
                     inserted += 1;
                     self.reply.number("INSERTED", pushed.job.id.get());

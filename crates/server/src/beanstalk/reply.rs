@@ -81,6 +81,9 @@ fn log(error: &Error) {
     }
 }
 
+/// There is no room for a job.
+pub(super) const OUT_OF_MEMORY: &str = "OUT_OF_MEMORY";
+
 /// The word for what the engine could not do.
 pub(super) fn word(error: &Error) -> &'static str {
     match error {
@@ -93,7 +96,7 @@ pub(super) fn word(error: &Error) -> &'static str {
         | Error::HeldBack(_)
         | Error::VersionMismatch { .. }
         | Error::KeyConflict { .. } => "NOT_FOUND",
-        Error::Full(_) | Error::Backlog(_) => "OUT_OF_MEMORY",
+        Error::Full(_) | Error::Backlog(_) | Error::QueueFull { .. } => OUT_OF_MEMORY,
         Error::Invalid { .. } => "BAD_FORMAT",
         error => {
             log(error);

@@ -77,6 +77,9 @@ fn row(status: &QueueStatus) -> Vec<String> {
         _ if settings.paused => "paused".to_owned(),
         _ if lately.target_down_since.is_some() => "target down".to_owned(),
         Some(max) if counts.running >= u64::from(max) => format!("limited {}/{max}", counts.running),
+        _ if settings.max_waiting.is_some_and(|max| counts.scheduled + counts.ready >= u64::from(max)) => {
+            "full".to_owned()
+        }
         _ => String::new(),
     };
     let numbers = numbers.map(|number| number.to_string());

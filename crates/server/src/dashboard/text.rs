@@ -129,6 +129,7 @@ texts! {
     Time: "Time", "时间";
     What: "What happened", "发生了什么";
     Limited: "limited {}/{}", "已达上限 {}/{}";
+    Full: "full", "已满";
     TargetDown: "target down", "投递目标不可用";
     OldestReady: "Oldest ready", "最早就绪";
     StartsAMinute: "Starts/min", "每分钟开始";
@@ -145,6 +146,8 @@ texts! {
     SetHint: "An empty field has the default.", "留空则使用默认值。";
     SetMaxRunning: "Run at once, at most", "最多同时执行";
     SetRate: "Rate", "速率";
+    SetMaxWaiting: "Wait at most", "最多等待任务数";
+    SetWhenFull: "When full", "队列已满时";
     SetRetry: "Waits between attempts", "重试间隔";
     SetMaxAttempts: "Attempts, at most", "最多尝试次数";
     SetWhenExhausted: "After the last attempt", "最后一次尝试失败后";
@@ -286,6 +289,8 @@ texts! {
     AttentionLate: "Waiting jobs: {}. The oldest has waited for", "有 {} 个任务在等待。等待最久的已达";
     AttentionStarted: "Jobs started up to {} late within the last two minutes.", "最近两分钟内，任务开始执行最多晚了 {}。";
     AttentionLimit: "Its max_running of {} is reached.", "正在执行的任务已达 max_running 的 {} 个。";
+    AttentionFull: "Its max_waiting of {} was reached.", "等待的任务已达 max_waiting 的 {} 个。";
+    AttentionNoPlace: "{} new jobs have found no place within the last", "有 {} 个新任务没有位置，已持续";
     AttentionTargetSlow: "{} does not keep up.", "{} 处理不过来。";
     AttentionWorkersSlow: "Its workers do not keep up.", "worker 处理不过来。";
     AttentionFailed: "{} failed within the last hour:", "最近一小时内有 {} 个任务失败：";
@@ -331,6 +336,7 @@ texts! {
     Outcome: "{}: {}", "{}：{}";
     OutcomeCreated: "Pushed", "已提交";
     OutcomeKept: "Key conflict: the existing job was kept", "唯一键已被占用：保留原任务";
+    OutcomeDropped: "Not pushed: the queue is full, and drops new jobs", "没有提交：队列已满，新任务被丢弃";
     OutcomeRepeated: "Already pushed: no new job", "此前已提交，没有重复提交";
     OutcomeCancelled: "Cancelled", "已取消";
     OutcomeCancelRequested: "Asked to stop", "已请求停止";
@@ -419,6 +425,7 @@ impl Text {
             "created" => Self::OutcomeCreated,
             "kept" | "replaced" => Self::OutcomeKept,
             "repeated" => Self::OutcomeRepeated,
+            "dropped" => Self::OutcomeDropped,
             "cancelled" => Self::OutcomeCancelled,
             "cancel_requested" => Self::OutcomeCancelRequested,
             "already_finished" => Self::OutcomeFinished,

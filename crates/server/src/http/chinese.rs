@@ -7,7 +7,7 @@ use duetime_core::api::Problem;
 use duetime_core::invalid::{GIVEN, MEANT, NOTHING, UNKNOWN};
 
 /// The title of each code.
-const TITLES: [(&str, &str); 37] = [
+const TITLES: [(&str, &str); 38] = [
     ("invalid", "请求不合法"),
     ("malformed_json", "请求体不是合法的 JSON"),
     ("body_unreadable", "请求体无法读取"),
@@ -35,6 +35,7 @@ const TITLES: [(&str, &str); 37] = [
     ("origin_reused", "来源标识已被使用"),
     ("lock_held", "锁已被占用"),
     ("too_many_requests", "请求过多"),
+    ("queue_full", "队列已满"),
     ("head_too_large", "请求头过大"),
     ("internal", "内部错误"),
     ("store_damaged", "存储已损坏"),
@@ -101,6 +102,11 @@ fn detail(problem: &Problem) -> Option<String> {
                  并在没有任务执行后删除队列"
             )
         }
+        "queue_full" => format!(
+            "队列 {} 已满：最多 {} 个任务等待。请稍后重试，或增加 worker",
+            problem.queue.as_ref()?,
+            problem.max_waiting?
+        ),
         "backlog" => format!("有 {} 个结果等待写入，暂不分发任务。请让存储恢复可写", problem.backlog?),
         "stopping" => "此进程正在停止，请换一个再试".to_owned(),
         _ => return None,
@@ -144,6 +150,10 @@ mod tests {
                 "队列 q 正在使用：2 个任务等待，0 个任务执行中，周期任务 s 会向它提交。强制删除会取消等待的任务，请求执行中的任务停止，\
                  并在没有任务执行后删除队列"
                     .to_owned(),
+            ),
+            (
+                Error::QueueFull { queue: "q".into(), max_waiting: 9 },
+                "队列 q 已满：最多 9 个任务等待。请稍后重试，或增加 worker".to_owned(),
             ),
             (Error::VersionMismatch { id, current: 7 }, "当前版本是 7，请重新读取后再修改".to_owned()),
             (Error::Full("see the log".to_owned()), Error::Full("see the log".to_owned()).to_string()),

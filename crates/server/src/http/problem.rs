@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LANGUAGE, CONTENT_LENGTH, HeaderValue, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use duetime_core::api::{self, Span, Unread};
+use duetime_core::limits::SECOND_MS;
 use duetime_core::{Error, Invalid, Receipt};
 
 /// Why a request is refused, ready to be sent.
@@ -17,7 +18,7 @@ const PROBLEM_JSON: &str = "application/problem+json";
 const RETRY_SECONDS: u64 = 1;
 
 /// The status and title of each code. Documented in this order.
-pub(super) const CODES: [(&str, StatusCode, &str); 37] = [
+pub(super) const CODES: [(&str, StatusCode, &str); 38] = [
     ("invalid", StatusCode::BAD_REQUEST, "The request is not valid"),
     ("malformed_json", StatusCode::BAD_REQUEST, "The body is not valid JSON"),
     ("body_unreadable", StatusCode::BAD_REQUEST, "The body cannot be read"),
@@ -45,6 +46,7 @@ pub(super) const CODES: [(&str, StatusCode, &str); 37] = [
     ("origin_reused", StatusCode::UNPROCESSABLE_ENTITY, "The origin is in use"),
     ("lock_held", StatusCode::LOCKED, "The lock is held"),
     ("too_many_requests", StatusCode::TOO_MANY_REQUESTS, "Too many requests"),
+    ("queue_full", StatusCode::TOO_MANY_REQUESTS, "The queue is full"),
     ("head_too_large", StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large"),
     ("internal", StatusCode::INTERNAL_SERVER_ERROR, "Internal error"),
     ("store_damaged", StatusCode::INTERNAL_SERVER_ERROR, "The store is damaged"),
@@ -100,7 +102,10 @@ impl From<Error> for Problem {
             return internal(&error);
         }
         let (status, title) = rendering(error.code());
-        let problem = Self(Box::new(api::Problem::of(&error, status.as_u16(), title)));
+        let mut problem = Self(Box::new(api::Problem::of(&error, status.as_u16(), title)));
+        if matches!(error, Error::QueueFull { .. }) {
+            problem.0.retry_after = Some(Span(RETRY_SECONDS * SECOND_MS));
+        }
         // Schedules and settings have versions only for those who ask for one.
         if matches!(error, Error::Changed { .. }) { problem.of_precondition() } else { problem }
     }

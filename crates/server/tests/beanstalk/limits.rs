@@ -70,6 +70,24 @@ fn a_token_has_rights_by_tube() {
 }
 
 #[test]
+fn a_full_tube_takes_no_job() {
+    let server = Both::with(&["--store", "memory"]);
+    let mut talk = Talk::open(server.address);
+    talk.ask("use mail");
+    for when_full in ["refuse", "drop"] {
+        server.http.put("/v1/queues/mail", &serde_json::json!({"max_waiting": 1, "when_full": when_full})).ok();
+        talk.send(b"put 1 0 60 1\r\na\r\nput 1 0 60 1\r\nb\r\n");
+        let answers = [talk.line(), talk.line()];
+        assert!(
+            answers[0].starts_with(if when_full == "refuse" { "INSERTED " } else { "OUT_OF_MEMORY" }),
+            "{answers:?}"
+        );
+        assert_eq!(answers[1], "OUT_OF_MEMORY");
+    }
+    assert!(talk.ask("stats-tube mail").starts_with("OK "));
+}
+
+#[test]
 fn a_slow_reader_and_a_slow_sender_cost_others_nothing() {
     let server = Both::with(&["--store", "memory"]);
     let mut slow = Talk::open(server.address);

@@ -21,7 +21,7 @@ fn every_line_becomes_a_job() {
     fs::write(place.path("jobs.jsonl"), lines).unwrap();
     let ran = place.run(&["push", "--file", "jobs.jsonl", "--json"]);
     assert_eq!((ran.code, &*ran.err), (0, ""), "no bar in a pipe");
-    assert_eq!(ran.out.trim(), r#"{"pushed":2500,"kept":0,"replaced":0,"repeated":0,"refused":0}"#);
+    assert_eq!(ran.out.trim(), r#"{"pushed":2500,"kept":0,"replaced":0,"repeated":0,"dropped":0,"refused":0}"#);
     assert_eq!((count(&place, "q0"), count(&place, "q1")), (1_250, 1_250));
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Each code, and the test that provokes it: in a file of these, or of the server's own if stores must fail.
-const TESTS: [(&str, &str, &str); 37] = [
+const TESTS: [(&str, &str, &str); 38] = [
     ("already_finished", "tests/http/jobs.rs", "what_runs_or_has_ended_is_not_patched"),
     ("backlog", "src/http/tests.rs", "who_can_record_no_more_hands_nothing_out"),
     ("body_too_large", "tests/http/protocol.rs", "a_body_beyond_its_limit_is_refused"),
@@ -32,6 +32,7 @@ const TESTS: [(&str, &str, &str); 37] = [
     ("no_route", "tests/http/protocol.rs", "a_path_or_method_that_is_not_there"),
     ("not_due", "tests/http/reserve.rs", "named_jobs_are_handed_out_in_their_version_only"),
     ("not_found", "tests/http/jobs.rs", "cancelling_says_what_happened"),
+    ("queue_full", "tests/http/queues.rs", "a_full_queue_refuses_or_drops"),
     ("queue_in_use", "tests/http/queues.rs", "a_queue_is_deleted"),
     ("schedule_not_found", "tests/http/schedules.rs", "a_schedule_is_set_shown_and_deleted"),
     ("stopping", "src/http/tests.rs", "who_stops_says_so"),

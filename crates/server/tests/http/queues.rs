@@ -43,6 +43,46 @@ fn settings_are_kept_where_they_are_not_named() {
 }
 
 #[test]
+fn a_full_queue_refuses_or_drops() {
+    let server = Server::start();
+    server.put("/v1/queues/q", &json!({"when_full": "drop"})).problem(400, "invalid");
+    server.put("/v1/queues/q", &json!({"max_waiting": 2})).ok();
+    let push = |key: &str, body: &Value| {
+        let headers = [("content-type", "application/json"), ("idempotency-key", key)];
+        server.send("POST", "/v1/queues/q/jobs", &headers, &body.to_string())
+    };
+    let first = push("a", &json!({"payload": 1})).expect(201);
+    server.push_to("q", &json!({"payload": 2, "delay": "1h"}));
+    let refused = push("b", &json!({"payload": 3}));
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let problem = refused.problem(429, "queue_full");
+    assert_eq!((&problem["queue"], &problem["max_waiting"]), (&json!("q"), &json!(2)));
+    let repeated = push("a", &json!({"payload": 1})).ok();
+    assert_eq!((&repeated["outcome"], &repeated["id"]), (&json!("repeated"), &first["id"]));
+    let batch = json!([{"payload": 4, "queue": "q"}, {"payload": 5, "queue": "other"}]);
+    let answers = server.post("/v1/jobs", &batch).ok();
+    assert_eq!((&answers[0]["code"], &answers[0]["status"]), (&json!("queue_full"), &json!(429)));
+    assert_eq!(answers[1]["outcome"], "created");
+    server.put("/v1/queues/q", &json!({"when_full": "drop"})).ok();
+    let dropped = push("c", &json!({"payload": 3}));
+    assert_eq!(dropped.header("location"), None);
+    let dropped = dropped.ok();
+    assert_eq!((&dropped["outcome"], &dropped["state"]), (&json!("dropped"), &json!("cancelled")));
+    server.get(&format!("/v1/jobs/{}", dropped["id"].as_str().unwrap())).problem(404, "not_found");
+    let item = &server.get("/v1/attention").ok()["items"][0];
+    assert_eq!((&item["kind"], &item["jobs"], &item["limit"]), (&json!("full"), &json!(3), &json!(2)));
+    assert!(server.get("/metrics").body.contains("duetime_queue_full_total{queue=\"q\"} 3\n"));
+    let page = server.get("/queues").body;
+    assert!(page.contains(">full</span>"), "{page}");
+    assert!(
+        server
+            .get("/")
+            .body
+            .contains("Its max_waiting of 2 was reached. 3 new jobs have found no place within the last")
+    );
+}
+
+#[test]
 fn a_paused_queue_hands_out_nothing() {
     let server = Server::start();
     server.push(&json!({"payload": 1}));

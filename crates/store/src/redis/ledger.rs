@@ -3,11 +3,13 @@
 use super::call::Call;
 use super::call::Text;
 use super::handle::Redis;
-use super::jobs::Jobs;
+use super::jobs::{Jobs, groups_by_size};
 use super::put::Entered;
+use super::reply::id;
 use super::scripts;
 use super::usage::Usage;
 use async_trait::async_trait;
+use duetime_core::limits::{KEY_BYTES_MAX, ORIGIN_BYTES_MAX, QUEUE_BYTES_MAX};
 use duetime_core::ports::{
     BrokerClock, Cursor, Detail, Edit, Edited, Find, Found, Ledger, OutboxEntry, Page, Put, Queues, Recorded,
     Retention, Room, Tally, Trouble,
@@ -17,6 +19,9 @@ use redis::Value;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::time::Instant;
+
+/// The longest names by which a job is looked up.
+const NAMES_BYTES_MAX: usize = QUEUE_BYTES_MAX + ORIGIN_BYTES_MAX + KEY_BYTES_MAX;
 
 #[async_trait]
 impl Ledger for Redis {
@@ -42,6 +47,30 @@ impl Ledger for Redis {
         let mut ended = self.jobs.keep_jobs(ended).await?.into_iter();
         let mut next = |job: &Job| if job.is_pending() { pending.next() } else { ended.next() };
         Ok(jobs.iter().map(|job| next(job).expect("there is an answer for each job")).collect())
+    }
+
+    async fn known(&self, jobs: &[Job]) -> Result<Vec<Option<Recorded>>, Error> {
+        let mut known = vec![None; jobs.len()];
+        let sizes = jobs.iter().map(|job| (self.jobs.partitions.keys.partition_of(&job.queue), NAMES_BYTES_MAX));
+        for (partition, positions) in groups_by_size(sizes) {
+            let arguments = |text: &mut Text| {
+                for job in positions.iter().map(|&position| &jobs[position]) {
+                    text.push(job.queue.as_bytes());
+                    text.push(job.origin.as_deref().unwrap_or_default().as_bytes());
+                    text.push(job.live_key().map_or("", |key| key).as_bytes());
+                }
+            };
+            let mut reply = self.jobs.partitions.run(partition, &scripts::KNOWN, &[], arguments).await?.list()?;
+            for &position in &positions {
+                let named = reply.bytes()?;
+                known[position] = match named.strip_prefix(b"=") {
+                    Some(first) => Some(Recorded::Known(id(first)?)),
+                    None if named.is_empty() => None,
+                    None => Some(Recorded::KeyHeld(id(&named)?)),
+                };
+            }
+        }
+        Ok(known)
     }
 
     /// Only copies for other queues arrive here; everything else is already in place.

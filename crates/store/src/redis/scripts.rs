@@ -95,6 +95,7 @@ scripts! { OF_JOBS, true, jobs_prelude().as_str() =>
     FORGET "forget"
     GET "get"
     KEEP "keep"
+    KNOWN "known"
     LIST "list"
     OUTCOMES "outcomes"
     PRUNE "prune"

@@ -11,15 +11,15 @@ use async_trait::async_trait;
 use duetime_core::ports::{Admitted, INBOX_BYTES_MAX, InboxRow, Verdict};
 use std::collections::HashSet;
 
-/// The first rows that have not been refused.
-pub(super) async fn waiting(session: &mut Session, limit: usize) -> Result<Vec<InboxRow>, Fault> {
+/// The first rows after this number that have not been refused.
+pub(super) async fn waiting(session: &mut Session, after: i64, limit: usize) -> Result<Vec<InboxRow>, Fault> {
     let mut bytes = 0;
     let fits = |(_, size): &(i64, usize)| {
         let has_room = bytes < INBOX_BYTES_MAX;
         bytes = bytes.saturating_add(*size);
         has_room
     };
-    let hits = session.inbox_hits(limit).await?;
+    let hits = session.inbox_hits(after, limit).await?;
     let numbers: Vec<i64> = hits.into_iter().take_while(fits).map(|(number, _)| number).collect();
     let mut rows = session.inbox_rows(&numbers).await?;
     rows.sort_unstable_by_key(|row| row.number);

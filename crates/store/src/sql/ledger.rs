@@ -4,7 +4,7 @@ use super::documents::{Allot, Put, Remove};
 use super::edit::EditRows;
 use super::inbox::Admit;
 use super::row::check;
-use super::{Store, find, inbox, loaded, prune, queue, read, reports, tally};
+use super::{Store, find, inbox, loaded, prune, queue, read, record, reports, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
     Admitted, Cursor, Document, DueTally, Edit, Edited, FailedJob, Find, Found, Inbox, InboxRow, Ledger, OutboxEntry,
@@ -33,6 +33,10 @@ impl Ledger for Store {
             return self.queue().map(|_| Vec::new());
         }
         self.queue()?.record(jobs, watermark).await
+    }
+
+    async fn known(&self, jobs: &[Job]) -> Result<Vec<Option<Recorded>>, Error> {
+        self.read(jobs, |session, jobs| Box::pin(record::known(session, jobs))).await
     }
 
     async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
@@ -141,8 +145,8 @@ impl Reports for Store {
 
 #[async_trait]
 impl Inbox for Store {
-    async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
-        self.read(limit, |session, limit| Box::pin(inbox::waiting(session, *limit))).await
+    async fn waiting(&self, after: i64, limit: usize) -> Result<Vec<InboxRow>, Error> {
+        self.read((after, limit), |session, &(after, limit)| Box::pin(inbox::waiting(session, after, limit))).await
     }
 
     async fn admit(&self, verdicts: Vec<(i64, Verdict)>) -> Result<Vec<Admitted>, Error> {

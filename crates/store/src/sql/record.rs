@@ -5,9 +5,10 @@ use super::keys::Keys;
 use super::row::Inserted;
 use super::session::{Key, Session};
 use crate::sums::Tallies;
-use duetime_core::JobId;
 use duetime_core::ports::Recorded;
+use duetime_core::{Job, JobId};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Records jobs independently of each other, in order. A conflict is reported as a race: another transaction recorded one of
 /// the jobs or took one of its keys meanwhile, or an origin is known. The careful retry looks up all ids and origins first.
@@ -52,6 +53,21 @@ pub(super) async fn record(
     }
     insert(session, &rows).await?;
     Ok(recorded)
+}
+
+/// The jobs that have the origins or the keys of these.
+pub(super) async fn known(session: &mut Session, jobs: &[Job]) -> Result<Vec<Option<Recorded>>, Fault> {
+    let named = |job: &Job, name: Option<&Arc<str>>| name.map(|name| (job.queue.clone(), name.clone()));
+    let mut origins: Vec<Key> = jobs.iter().filter_map(|job| named(job, job.origin.as_ref())).collect();
+    origins.sort_unstable();
+    origins.dedup();
+    let origins: HashMap<Key, JobId> = session.origins(&origins).await?.into_iter().collect();
+    let keys = Keys::read(session, jobs.iter().filter_map(|job| named(job, job.live_key())).collect()).await?;
+    let met = |job: &Job| match named(job, job.origin.as_ref()).and_then(|origin| origins.get(&origin)) {
+        Some(first) => Some(Recorded::Known(*first)),
+        None => job.live_key().and_then(|key| keys.holder(&job.queue, key)).map(Recorded::KeyHeld),
+    };
+    Ok(jobs.iter().map(met).collect())
 }
 
 fn origin(row: &Inserted<'_>) -> Option<Key> {

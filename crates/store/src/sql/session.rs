@@ -355,10 +355,10 @@ impl Session {
         Ok(self.ask(self.sql.over_due, values, due).await?.pop().unwrap_or_default())
     }
 
-    /// The numbers of the first rows of the inbox that were not refused, each with the size of its payload in bytes.
-    pub(super) async fn inbox_hits(&mut self, limit: usize) -> Result<Vec<(i64, usize)>, Fault> {
+    /// The numbers of the first rows of the inbox after this one that were not refused, each with the size of its payload in bytes.
+    pub(super) async fn inbox_hits(&mut self, after: i64, limit: usize) -> Result<Vec<(i64, usize)>, Fault> {
         let hit = |row: &Row| Ok((row.whole(0)?, usize::try_from(row.whole(1)?).unwrap_or(0)));
-        self.ask(self.sql.inbox_hits, vec![limit.into()], hit).await
+        self.ask(self.sql.inbox_hits, vec![after.into(), limit.into()], hit).await
     }
 
     /// These rows of the inbox, in any order.

@@ -31,7 +31,7 @@ pub const CREATE_INBOX: &str = include_str!("inbox.sql");
 const ROWS: &str = "SELECT id, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) - CAST(created_at AS INTEGER), \
      substr(queue, 1, 1048577), substr(kind, 1, 1048577), substr(CAST(payload AS BLOB), 1, 67108865), CAST(due_at AS INTEGER), \
      CAST(delay_ms AS INTEGER), substr(job_key, 1, 1048577), substr(tags, 1, 1048577), CAST(priority AS INTEGER), \
-     substr(options, 1, 1048577), origin FROM duetime_inbox WHERE error IS NULL ORDER BY id LIMIT ?1";
+     substr(options, 1, 1048577), origin FROM duetime_inbox WHERE error IS NULL AND id > ?1 ORDER BY id LIMIT ?2";
 const _: () = assert!(INBOX_TEXT_MAX + 1 == 1_048_577 && PAYLOAD_BYTES_MAX + 1 == 67_108_865);
 
 type Work = Box<dyn FnOnce(&mut Watched) + Send>;
@@ -83,8 +83,8 @@ impl FileInbox {
 
 #[async_trait]
 impl Inbox for FileInbox {
-    async fn waiting(&self, limit: usize) -> Result<Vec<InboxRow>, Error> {
-        self.call(move |watched| watched.waiting(limit)).await
+    async fn waiting(&self, after: i64, limit: usize) -> Result<Vec<InboxRow>, Error> {
+        self.call(move |watched| watched.waiting(after, limit)).await
     }
 
     /// In two transactions, that of the jobs first.
@@ -147,8 +147,8 @@ impl Watched {
         Ok(self.open.as_mut().expect("it has just been opened"))
     }
 
-    fn waiting(&mut self, limit: usize) -> Result<Vec<InboxRow>, Error> {
-        let outcome = self.current()?.waiting(limit);
+    fn waiting(&mut self, after: i64, limit: usize) -> Result<Vec<InboxRow>, Error> {
+        let outcome = self.current()?.waiting(after, limit);
         outcome.map_err(|error| self.told(&error))
     }
 
@@ -181,14 +181,14 @@ impl Watched {
 }
 
 impl Open {
-    fn waiting(&mut self, limit: usize) -> rusqlite::Result<Vec<InboxRow>> {
+    fn waiting(&mut self, after: i64, limit: usize) -> rusqlite::Result<Vec<InboxRow>> {
         self.write()?;
         let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0))?;
         if self.empty_at == Some(version) {
             return Ok(Vec::new());
         }
         let mut statement = self.connection.prepare_cached(ROWS)?;
-        let mut rows = statement.query([Number(limit as u64)])?;
+        let mut rows = statement.query((after, Number(limit as u64)))?;
         let (mut found, mut bytes) = (Vec::new(), 0);
         while let Some(row) = rows.next()? {
             let row = inbox_row(row)?;
@@ -200,7 +200,7 @@ impl Open {
                 break;
             }
         }
-        self.empty_at = found.is_empty().then_some(version);
+        self.empty_at = (found.is_empty() && after == i64::MIN).then_some(version);
         Ok(found)
     }
 

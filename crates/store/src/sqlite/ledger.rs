@@ -22,6 +22,11 @@ impl Ledger for Sqlite {
         self.write(jobs.len(), bytes, move |transaction| record::record(transaction, &jobs, watermark)).await
     }
 
+    async fn known(&self, jobs: &[Job]) -> Result<Vec<Option<Recorded>>, Error> {
+        let jobs = jobs.to_vec();
+        self.read(move |connection| jobs.iter().map(|job| record::known(connection, job)).collect()).await
+    }
+
     async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
         self.queue.end_leases(&entries);
         self.write(entries.len(), 0, move |transaction| apply::apply(transaction, &entries, watermark)).await

@@ -57,12 +57,21 @@ fn refused(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> R
     if is_known(connection, job.id)? {
         return Ok(Recorded::Repeat);
     }
+    met(connection, job, live_key)?.ok_or_else(|| Fault::damaged("an index of duetime_jobs", "what no row has"))
+}
+
+/// The job that has the origin or the key of this one.
+pub(super) fn known(connection: &Connection, job: &Job) -> Result<Option<Recorded>, Fault> {
+    met(connection, job, job.live_key())
+}
+
+fn met(connection: &Connection, job: &Job, live_key: Option<&Arc<str>>) -> Result<Option<Recorded>, Fault> {
     let first = job.origin.as_ref().map(|origin| by_origin(connection, &job.queue, origin)).transpose()?.flatten();
     if let Some(first) = first {
-        return Ok(Recorded::Known(first));
+        return Ok(Some(Recorded::Known(first)));
     }
     let holder = live_key.map(|key| holder(connection, &job.queue, key)).transpose()?.flatten();
-    holder.map(Recorded::KeyHeld).ok_or_else(|| Fault::damaged("an index of duetime_jobs", "what no row has"))
+    Ok(holder.map(Recorded::KeyHeld))
 }
 
 /// The holder of a key.

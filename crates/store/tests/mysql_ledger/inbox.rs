@@ -60,7 +60,7 @@ async fn to_insert_is_all_that_an_application_needs() {
         let error = shop.query_drop(forbidden).await.unwrap_err().to_string();
         assert!(error.contains("denied"), "{forbidden}: {error}");
     }
-    let rows = store.waiting(10).await.unwrap();
+    let rows = store.waiting(i64::MIN, 10).await.unwrap();
     assert_eq!(rows.len(), 1);
     assert_eq!((&*rows[0].payload, &*rows[0].queue, &*rows[0].kind), (b"hello".as_slice(), "default", "default"));
 }
@@ -78,6 +78,6 @@ async fn age_is_by_the_clock_of_the_database() {
          ('now', DEFAULT)"
     );
     client.query_drop(sql).await.unwrap();
-    let ages: Vec<u64> = store.waiting(10).await.unwrap().iter().map(|row| row.age_ms).collect();
+    let ages: Vec<u64> = store.waiting(i64::MIN, 10).await.unwrap().iter().map(|row| row.age_ms).collect();
     assert!((60_000..90_000).contains(&ages[0]) && ages[1] == 0 && ages[2] < 30_000, "{ages:?}");
 }

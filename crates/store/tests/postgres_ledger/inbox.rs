@@ -59,7 +59,7 @@ async fn to_insert_is_all_that_an_application_needs() {
     {
         assert!(shop.batch_execute(forbidden).await.unwrap_err().to_string().contains("db error"), "{forbidden}");
     }
-    let rows = store.waiting(10).await.unwrap();
+    let rows = store.waiting(i64::MIN, 10).await.unwrap();
     assert_eq!(rows.len(), 1);
     assert_eq!((&*rows[0].payload, &*rows[0].queue, &*rows[0].kind), (b"hello".as_slice(), "default", "default"));
 }
@@ -85,7 +85,7 @@ async fn age_is_by_the_clock_of_the_database() {
         "INSERT INTO duetime_inbox (payload, created_at) VALUES ('old', {now} - 60000), ('early', {now} + 60000)"
     );
     client(&url).await.batch_execute(&sql).await.unwrap();
-    let rows = store.waiting(10).await.unwrap();
+    let rows = store.waiting(i64::MIN, 10).await.unwrap();
     assert!((60_000..90_000).contains(&rows[0].age_ms), "{rows:?}");
     assert_eq!(rows[1].age_ms, 0);
 }

@@ -23,7 +23,7 @@ enum Full {
 }
 
 /// All scripts.
-const SCRIPTS: [(&str, Full); 33] = [
+const SCRIPTS: [(&str, Full); 34] = [
     ("allot", Full::Refused),
     ("begin", Full::Runs),
     ("change", Full::Runs),
@@ -36,6 +36,7 @@ const SCRIPTS: [(&str, Full); 33] = [
     ("get", Full::Runs),
     ("incarnation", Full::Runs),
     ("keep", Full::Refused),
+    ("known", Full::Runs),
     ("limit", Full::Runs),
     ("list", Full::Runs),
     ("lock_abandon", Full::Runs),
@@ -152,6 +153,10 @@ impl World {
             "keep" => {
                 let ended = Job { stage: Stage::Succeeded, finished_at: Some(Timestamp(T0)), ..due(50, T0) };
                 assert_eq!(redis.record(vec![ended], u64::MAX).await?, [Recorded::Created]);
+            }
+            "known" => {
+                let again = Job { origin: Some("none".into()), ..due(50, T0) };
+                assert_eq!(redis.known(&[again]).await?, [None]);
             }
             "limit" => {
                 let limits = Limits { max_running: Some(3), paused: true, ..Limits::default() };

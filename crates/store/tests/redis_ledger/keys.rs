@@ -4,7 +4,7 @@ use super::{Bench, EditInLedger};
 use duetime_core::json::Timestamp;
 use duetime_core::limits::DAY_MS;
 use duetime_core::model::job::{Job, Stage};
-use duetime_core::ports::{Change, Edited, Recorded};
+use duetime_core::ports::{Change, Edited, Ledger, Recorded};
 use duetime_core::testing::fixtures::{QUEUE, T0, id, job};
 use duetime_store::redis::Options;
 
@@ -34,6 +34,10 @@ async fn an_origin_is_known_as_long_as_the_record_of_its_job() {
     assert_eq!(bench.record(std::slice::from_ref(&tagged)).await, [Recorded::Repeat]);
     assert_eq!(bench.row(1).await, Some(tagged));
     let elsewhere = Job { queue: "other".into(), ..from_push(4, "o") };
+    let keyed = Job { key: Some("k".into()), ..from_push(4, "p") };
+    let pushes = [job(9), from_push(9, "o"), keyed, Job { key: Some("k".into()), ..elsewhere.clone() }];
+    let met = [None, Some(Recorded::Known(id(1))), Some(Recorded::KeyHeld(id(1))), None];
+    assert_eq!(Ledger::known(&bench.redis, &pushes).await.unwrap(), met);
     assert_eq!(bench.record(&[elsewhere]).await, [Recorded::Created]);
     assert_eq!(bench.complete_one().await.origin.as_deref(), Some("o"));
     assert_eq!(bench.record(&[from_push(5, "o")]).await, [Recorded::Known(id(1))]);

@@ -37,7 +37,7 @@ impl Engine {
 impl Exposition {
     fn of_process(&mut self, counted: &Counted) {
         type Counter = (&'static str, &'static str, fn(&QueueMetrics) -> &AtomicU64);
-        let counters: [Counter; 8] = [
+        let counters: [Counter; 9] = [
             ("duetime_jobs_pushed", "New jobs", |queue| &queue.pushed),
             ("duetime_jobs_succeeded", "Jobs that were completed or taken", |queue| &queue.succeeded),
             ("duetime_jobs_failed", "Jobs that became dead letters", |queue| &queue.failed),
@@ -46,6 +46,7 @@ impl Exposition {
             ("duetime_attempts_failed", "Attempts that their worker failed", |queue| &queue.attempts_failed),
             ("duetime_attempts_crashed", "Attempts whose lease expired", |queue| &queue.attempts_crashed),
             ("duetime_attempts_released", "Attempts that were released", |queue| &queue.released),
+            ("duetime_queue_full", "New jobs for which the queue had no place", |queue| &queue.full),
         ];
         for (name, help, counter) in counters {
             let count = |metrics| counter(metrics).load(Ordering::Relaxed);

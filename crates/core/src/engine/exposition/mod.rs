@@ -1,6 +1,6 @@
 //! The metrics of an engine as text for Prometheus, in the format OpenMetrics. An edge adds its own families.
 //!
-//! Counters are those of this process since its start, but those of `duetime_queue_…`, which the store keeps. These and
+//! Counters are those of this process since its start, but the totals of a queue (`duetime_queue_pushed` …), which the store keeps. These and
 //! gauges are read from the stores each time, so processes that share a store all show the same.
 
 mod families;

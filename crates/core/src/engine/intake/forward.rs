@@ -4,7 +4,7 @@
 //! before the job was completed, has one copy; and a job that is retried by hand has another. No caller may choose such an
 //! origin.
 
-use crate::engine::intake::Intake;
+use crate::engine::intake::{Intake, Needs};
 use crate::error::Error;
 use crate::limits::MOVES_MAX;
 use crate::model::job::{Job, NewJob};
@@ -33,7 +33,7 @@ impl Intake {
         let origin = Arc::from(format!("{OF_ENGINE}{FORWARD}{}-{}", job.id, job.first_due_at.0));
         let mut answers = self
             .supervisor
-            .complete(self, |intake| async move { intake.push_batch(vec![copy], Some(origin)).await })
+            .complete(self, |intake| async move { intake.push_batch(vec![copy], Some(origin), Needs::NoPlace).await })
             .await?;
         answers.pop().expect("an answer for each job")
     }

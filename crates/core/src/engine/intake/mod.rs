@@ -9,13 +9,13 @@ use crate::engine::base::Base;
 use crate::engine::editor::Editor;
 use crate::engine::host::Generations;
 use crate::engine::ids::Ids;
-use crate::engine::queues::Settings;
+use crate::engine::queues::{Gate, Settings};
 use crate::engine::recorder::Recorder;
 use crate::engine::supervisor::Supervisor;
 use crate::ports::{Broker, Ledger};
 use crate::request::Options;
 pub use import::check_whole;
-pub(in crate::engine) use push::{conflict, repeated};
+pub(in crate::engine) use push::{Needs, conflict, repeated};
 use std::sync::Arc;
 
 /// Takes in new jobs.
@@ -27,6 +27,7 @@ pub(in crate::engine) struct Intake {
     editor: Arc<Editor>,
     ids: Arc<Ids>,
     settings: Arc<Settings>,
+    pub(in crate::engine) gate: Arc<Gate>,
     supervisor: Arc<Supervisor>,
     generations: Arc<Generations>,
     options: Options,
@@ -39,7 +40,7 @@ impl Intake {
         recorder: Arc<Recorder>,
         editor: Arc<Editor>,
         ids: Arc<Ids>,
-        settings: Arc<Settings>,
+        (settings, gate): (Arc<Settings>, Arc<Gate>),
         generations: Arc<Generations>,
     ) -> Self {
         let Base { stores, options, supervisor, .. } = base;
@@ -51,6 +52,7 @@ impl Intake {
             editor,
             ids,
             settings,
+            gate,
             supervisor: supervisor.clone(),
             generations,
             options: *options,

@@ -1,8 +1,10 @@
-//! Push: jobs are checked, get ids, and are [admitted](crate::engine::admission); then repeats and held keys are resolved.
+//! Push: jobs are checked, get ids and [places](crate::engine::queues::Gate), and are [admitted](crate::engine::admission); then
+//! repeats and held keys are resolved. A job without a place is only looked up: a repeat and a conflict need none.
 
 use crate::clock::Millis;
 use crate::engine::admission::{Admitted, Producer};
 use crate::engine::intake::Intake;
+use crate::engine::queues::{Entry, WaitingLimit};
 use crate::error::Error;
 use crate::json::Span;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
@@ -10,18 +12,34 @@ use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob, OnConflict};
 use crate::model::retry::WhenExhausted;
 use crate::ports::{Change, Detail, Edit, Edited, OutboxEntry, Outcomes};
-use crate::request::{Answers, PushOutcome, Pushed};
+use crate::request::{Answers, PushOutcome, Pushed, WhenFull};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How often a push is retried because the holder of its key, or the job with its origin, has just been removed.
 pub(super) const TRIES: usize = 5;
 
+/// Whether new jobs need a place in a queue with a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Needs {
+    /// Those of callers.
+    Place,
+    /// Copies of jobs that were accepted before.
+    NoPlace,
+}
+
+/// A job on its way: the answer so far, what it met, and its place.
+struct Push {
+    answer: Result<Pushed, Error>,
+    met: Option<Admitted>,
+    entry: Entry,
+}
+
 impl Intake {
     pub(in crate::engine) async fn push(self: &Arc<Self>, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
         self.supervisor.check_open()?;
         check_batch(&jobs)?;
-        self.supervisor.complete(self, |intake| async move { intake.push_batch(jobs, None).await }).await
+        self.supervisor.complete(self, |intake| async move { intake.push_batch(jobs, None, Needs::Place).await }).await
     }
 
     /// Pushes jobs; copies of others have an origin that the engine chooses.
@@ -29,6 +47,7 @@ impl Intake {
         &self,
         new: Vec<NewJob>,
         origin: Option<Arc<str>>,
+        needs: Needs,
     ) -> Result<Answers<Pushed>, Error> {
         let now = self.broker.now();
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
@@ -50,41 +69,108 @@ impl Intake {
             Ok(job)
         };
         let accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
-        let (mut jobs, mut refusals) = (Vec::with_capacity(accepted.len()), Vec::with_capacity(accepted.len()));
+        let (mut jobs, mut entries) = (Vec::with_capacity(accepted.len()), Vec::with_capacity(accepted.len()));
         for accepted in accepted {
-            refusals.push(accepted.map(|job| jobs.push(job)).err());
-        }
-        let mut admitted = self.admission.admit(jobs, Producer::Push).await?.into_iter();
-        let mut answers = Vec::with_capacity(refusals.len());
-        for refusal in refusals {
-            if let Some(error) = refusal {
-                answers.push((Err(error), None));
-                continue;
-            }
-            let (job, admitted) = admitted.next().expect("each job is answered for");
-            answers.push(match admitted {
-                Admitted::Created | Admitted::Repeated | Admitted::Removed => {
-                    (Ok(Pushed { job, outcome: PushOutcome::Created }), None)
+            let entered = match accepted {
+                Ok(job) if needs == Needs::Place => self.gate.enter(&job.queue).await.map(|entry| (job, entry)),
+                Ok(job) => Ok((job, Entry::Free)),
+                Err(error) => Err(error),
+            };
+            entries.push(match entered {
+                Ok((job, Entry::Full(limit))) => Ok((Some(job), Entry::Full(limit))),
+                Ok((job, entry)) => {
+                    jobs.push(job);
+                    Ok((None, entry))
                 }
-                refused => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(refused)),
+                Err(error) => Err(error),
             });
         }
-        let firsts = answers.iter().filter_map(|(_, refused)| match refused {
-            Some(Admitted::Known(first)) => Some(*first),
+        let mut admitted = self.admission.admit(jobs, Producer::Push).await?.into_iter();
+        let mut pushes = Vec::with_capacity(entries.len());
+        for entered in entries {
+            let (answer, met, entry) = match entered {
+                Err(error) => (Err(error), None, Entry::Free),
+                Ok((Some(job), entry)) => (Ok(Pushed { job, outcome: PushOutcome::Dropped }), None, entry),
+                Ok((None, entry)) => match admitted.next().expect("each job is answered for") {
+                    (job, Admitted::Created | Admitted::Repeated | Admitted::Removed) => {
+                        (Ok(Pushed { job, outcome: PushOutcome::Created }), None, entry)
+                    }
+                    (job, met) => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(met), entry),
+                },
+            };
+            pushes.push(Push { answer, met, entry });
+        }
+        self.look_up_full(&mut pushes).await?;
+        let firsts = pushes.iter().filter_map(|push| match push.met {
+            Some(Admitted::Known(first)) => Some(first),
             _ => None,
         });
         let firsts = self.firsts(firsts.collect()).await?;
-        let mut resolved = Vec::with_capacity(answers.len());
-        for ((answer, refused), new) in answers.into_iter().zip(&new) {
-            resolved.push(match (answer, refused) {
-                (Ok(pushed), Some(Admitted::Known(first))) if firsts.contains_key(&first) => {
+        let mut resolved = Vec::with_capacity(pushes.len());
+        for (Push { answer, met, entry }, new) in pushes.into_iter().zip(&new) {
+            let answer = match (answer, met, &entry) {
+                (Ok(pushed), Some(Admitted::Known(first)), _) if firsts.contains_key(&first) => {
                     repeated(&pushed.job, firsts[&first].clone())
                 }
-                (Ok(pushed), Some(refused)) => self.push_refused(pushed.job, refused, new.on_conflict).await,
-                (answer, _) => answer,
-            });
+                (Ok(pushed), met, Entry::Full(limit)) => self.push_full(pushed.job, met, new.on_conflict, *limit).await,
+                (Ok(pushed), Some(met), _) => self.push_refused(pushed.job, met, new.on_conflict).await,
+                (answer, ..) => answer,
+            };
+            if let Entry::Placed(place) = entry
+                && has_made_none(&answer)
+            {
+                place.give_back();
+            }
+            resolved.push(answer);
         }
         Ok(resolved)
+    }
+
+    /// Looks up what the jobs without a place would meet. Those of the same push are recorded by now.
+    async fn look_up_full(&self, pushes: &mut [Push]) -> Result<(), Error> {
+        let looked_up = |push: &&mut Push| {
+            let job = push.answer.as_ref().ok().map(|pushed| &pushed.job);
+            matches!(push.entry, Entry::Full(_)) && job.is_some_and(|job| job.key.is_some() || job.origin.is_some())
+        };
+        let mut full: Vec<&mut Push> = pushes.iter_mut().filter(looked_up).collect();
+        if full.is_empty() {
+            return Ok(());
+        }
+        let jobs = full.iter().filter_map(|push| push.answer.as_ref().ok()).map(|pushed| pushed.job.clone());
+        let known = self.ledger.known(&jobs.collect::<Vec<_>>()).await?;
+        full.iter_mut().zip(known).for_each(|(push, known)| push.met = known.map(Admitted::from));
+        Ok(())
+    }
+
+    /// Pushes a job into a queue that has no place for it: it may be a repeat, or replace another job.
+    pub(in crate::engine) async fn push_without_place(
+        &self,
+        job: Job,
+        on_conflict: OnConflict,
+        limit: WaitingLimit,
+    ) -> Result<Pushed, Error> {
+        let met = self.ledger.known(std::slice::from_ref(&job)).await?.pop().flatten();
+        self.push_full(job, met.map(Admitted::from), on_conflict, limit).await
+    }
+
+    /// The same for a job that has been looked up.
+    async fn push_full(
+        &self,
+        job: Job,
+        met: Option<Admitted>,
+        on_conflict: OnConflict,
+        limit: WaitingLimit,
+    ) -> Result<Pushed, Error> {
+        if let Some(met) = met
+            && let Some(pushed) = self.meet(&job, &met, on_conflict).await?
+        {
+            return Ok(pushed);
+        }
+        self.gate.refused(&job.queue, limit);
+        match limit.then {
+            WhenFull::Refuse => Err(Error::QueueFull { queue: job.queue, max_waiting: limit.max }),
+            WhenFull::Drop => Ok(Pushed { job, outcome: PushOutcome::Dropped }),
+        }
     }
 
     /// The job to record, if it is within all limits.
@@ -120,18 +206,8 @@ impl Intake {
         on_conflict: OnConflict,
     ) -> Result<Pushed, Error> {
         for _ in 0..TRIES {
-            match refused {
-                Admitted::Known(first) => {
-                    if let Some(first) = self.firsts(vec![first]).await?.remove(&first) {
-                        return repeated(&job, first);
-                    }
-                }
-                Admitted::KeyHeld(holder) => {
-                    if let Some(pushed) = self.push_held(&job, holder, on_conflict).await? {
-                        return Ok(pushed);
-                    }
-                }
-                _ => {}
+            if let Some(pushed) = self.meet(&job, &refused, on_conflict).await? {
+                return Ok(pushed);
             }
             (job, refused) = self.admission.admit_one(job, Producer::Push).await?;
             if matches!(refused, Admitted::Created | Admitted::Repeated | Admitted::Removed) {
@@ -142,6 +218,18 @@ impl Intake {
             Admitted::KeyHeld(holder) => conflict(&job, holder),
             _ => Error::Unavailable("the job with this origin was removed at this moment; push again".to_owned()),
         })
+    }
+
+    /// The outcome of a push that has met another job; `None` if that is gone, or the key is free by now.
+    async fn meet(&self, job: &Job, met: &Admitted, on_conflict: OnConflict) -> Result<Option<Pushed>, Error> {
+        match *met {
+            Admitted::Known(first) => match self.firsts(vec![first]).await?.remove(&first) {
+                Some(first) => repeated(job, first).map(Some),
+                None => Ok(None),
+            },
+            Admitted::KeyHeld(holder) => self.push_held(job, holder, on_conflict).await,
+            _ => Ok(None),
+        }
     }
 
     /// The outcome of a push whose key is held; `None` if the key is free by now.
@@ -182,6 +270,14 @@ impl Intake {
             Edited::Running(running) if running.live_key().is_some() => Err(conflict(job, holder.id)),
             _ => Ok(None),
         }
+    }
+}
+
+/// Whether a push has certainly recorded no job.
+fn has_made_none(answer: &Result<Pushed, Error>) -> bool {
+    match answer {
+        Ok(pushed) => pushed.outcome != PushOutcome::Created,
+        Err(error) => matches!(error, Error::KeyConflict { .. } | Error::OriginReused { .. } | Error::Running(_)),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::api::{self, AttentionItem, AttentionKind as Kind, DegradedCode, Failu
 use crate::clock::Millis;
 use crate::engine::base::Base;
 use crate::engine::consumers::Consumers;
-use crate::engine::queues::Settings;
+use crate::engine::queues::{Gate, Settings};
 use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::json::{Span, about};
@@ -65,6 +65,7 @@ pub(in crate::engine) struct Watch {
     topology: Topology,
     broker: Arc<dyn Broker>,
     settings: Arc<Settings>,
+    gate: Arc<Gate>,
     consumers: Arc<Consumers>,
     census: Arc<Census>,
     history: Arc<History>,
@@ -78,7 +79,7 @@ pub(in crate::engine) struct Watch {
 impl Watch {
     pub(super) fn new(
         base: &Base,
-        settings: Arc<Settings>,
+        (settings, gate): (Arc<Settings>, Arc<Gate>),
         consumers: Arc<Consumers>,
         (census, history, reports): (Arc<Census>, Arc<History>, Arc<Reports>),
     ) -> Self {
@@ -86,6 +87,7 @@ impl Watch {
             topology: base.stores.topology(),
             broker: base.stores.broker.clone(),
             settings,
+            gate,
             consumers,
             census,
             history,
@@ -172,6 +174,13 @@ impl Watch {
                 });
             }
         }
+        made.items.extend(self.gate.full().into_iter().map(|(queue, refusals)| AttentionItem {
+            jobs: Some(refusals.jobs),
+            since: Some(Timestamp(refusals.since)),
+            limit: self.settings.waiting_limit(&queue).map(|limit| limit.max),
+            queue: Some(queue),
+            ..AttentionItem::new(Kind::Full)
+        }));
         if let Ok(failures) = within(self.reports.failures(None, FAILURES_WAIT)).await {
             let new = failures.groups.into_iter().flatten().filter(|group| group.last_hour > 0);
             let mut new: Vec<_> = new.map(dead_letters).collect();
@@ -353,6 +362,14 @@ fn sentence(item: &AttentionItem, now: Millis) -> String {
                 None => "its workers do not keep up".to_owned(),
             };
             format!("{queue}: {waiting}, the oldest for {}; {why}", about(since))
+        }
+        Kind::Full => {
+            let limit = item.limit.map(|limit| format!(" of {limit}")).unwrap_or_default();
+            let (noun, find) = if jobs == 1 { ("job", "has") } else { ("jobs", "have") };
+            format!(
+                "{queue}: its `max_waiting`{limit} was reached; {jobs} new {noun} {find} found no place in {}",
+                about(since)
+            )
         }
         Kind::DeadLetters => format!("{queue}: {jobs} failed within the last hour: {message}"),
         Kind::ScheduleFailed => {

@@ -13,7 +13,7 @@ use super::base::Base;
 use super::consumers::Consumers;
 use super::events::Publisher;
 use super::overflow::Overflow;
-use super::queues::{QueueCounter, Settings};
+use super::queues::{Gate, QueueCounter, Settings};
 use super::recorder::Recorder;
 use super::search::Search;
 pub use attention::TargetDown;
@@ -38,7 +38,7 @@ impl Observatory {
     pub(super) fn new(
         base: &Base,
         queues: &Arc<QueueCounter>,
-        settings: &Arc<Settings>,
+        (settings, gate): (&Arc<Settings>, &Arc<Gate>),
         recorder: &Arc<Recorder>,
         overflow: &Arc<Overflow>,
         consumers: &Arc<Consumers>,
@@ -52,7 +52,7 @@ impl Observatory {
         Self {
             publisher: base.publisher.clone(),
             consumers: consumers.clone(),
-            watch: attention::Watch::new(base, settings.clone(), consumers.clone(), parts),
+            watch: attention::Watch::new(base, (settings.clone(), gate.clone()), consumers.clone(), parts),
             history,
             reports,
             census,

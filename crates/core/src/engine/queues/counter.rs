@@ -79,16 +79,29 @@ impl QueueCounter {
     pub(in crate::engine) async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
         name::check_queue(queue)?;
         let queue: Arc<str> = Arc::from(queue);
-        let counted = self.broker.counts(Queues::one(&queue)).await?.pop();
+        let over = self.overflow.due(&queue).await?;
+        Ok(self.counted(&queue).await?.with_far(over))
+    }
+
+    /// The jobs that the broker holds, and the rows of the ledger.
+    async fn counted(&self, queue: &Arc<str>) -> Result<QueueStatus, Error> {
+        let counted = self.broker.counts(Queues::one(queue)).await?.pop();
         let (counts, mut tally) = counted.map(|(_, counts, tally)| (counts, tally)).unwrap_or_default();
         if self.topology.has_ledger() {
-            tally = self.ledger.tallies(Queues::one(&queue)).await?.pop().map(|(_, tally)| tally);
+            tally = self.ledger.tallies(Queues::one(queue)).await?.pop().map(|(_, tally)| tally);
         }
-        let settings = self.settings.of(&queue).as_ref().clone();
-        let over = self.overflow.due(&queue).await?;
+        let (queue, settings) = (queue.clone(), self.settings.of(queue).as_ref().clone());
         let tally = tally.unwrap_or_default();
-        Ok(QueueStatus { queue, counts, tally, settings, target_held_until: None, lately: Lately::default() }
-            .with_far(over))
+        Ok(QueueStatus { queue, counts, tally, settings, target_held_until: None, lately: Lately::default() })
+    }
+
+    /// The jobs of a queue that wait, for their time or for a worker. Jobs that have ended count as waiting in the ledger until that is
+    /// recorded; they are left out, and as many others may be.
+    pub(in crate::engine) async fn waiting(&self, queue: &Arc<str>) -> Result<u64, Error> {
+        let unrecorded = if self.topology.has_ledger() { self.broker.backlog() as u64 } else { 0 };
+        let QueueStatus { counts, tally, .. } = self.counted(queue).await?;
+        let far = tally.pending.saturating_sub(counts.scheduled + counts.ready + counts.running + unrecorded);
+        Ok(counts.scheduled + counts.ready + far)
     }
 
     pub(in crate::engine) async fn queue_versioned(&self, queue: &str) -> Result<(QueueStatus, u64), Error> {

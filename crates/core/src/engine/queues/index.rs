@@ -1,12 +1,12 @@
 //! The settings of queues that this process has read. Questions about all queues at once use an index, so that the cost of
 //! one queue does not depend on the number of others.
 
-use super::Settings;
+use super::{Settings, WaitingLimit};
 use crate::clock::Millis;
 use crate::json::Span;
 use crate::ports::{QueueLeases, Retention};
 use crate::request::{QueueRetention, QueueSettings};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 
@@ -22,6 +22,8 @@ pub(super) struct Index {
     paused: BTreeSet<Arc<str>>,
     /// Those that have a target.
     targets: BTreeSet<Arc<str>>,
+    /// Those that have a limit on what waits.
+    limited: HashMap<Arc<str>, WaitingLimit>,
     /// Those that have their own retention.
     keeping: BTreeSet<Arc<str>>,
     /// The number of queues by retention: of succeeded jobs, and of failed ones.
@@ -40,6 +42,10 @@ impl Index {
         }
         if settings.target.is_some() {
             self.targets.insert(queue.clone());
+        }
+        if let Some(max) = settings.max_waiting {
+            let then = settings.when_full.unwrap_or_default();
+            self.limited.insert(queue.clone(), WaitingLimit { max, then });
         }
         let QueueRetention { succeeded, failed } = settings.retention;
         if !settings.retention.is_usual() {
@@ -62,6 +68,7 @@ impl Index {
         }
         self.paused.remove(queue);
         self.targets.remove(queue);
+        self.limited.remove(queue);
         self.keeping.remove(queue);
         let QueueRetention { succeeded, failed } = old.retention;
         succeeded.into_iter().for_each(|Span(ms)| take_one(&mut self.succeeded_ms, ms));
@@ -108,6 +115,11 @@ impl Settings {
         let known = self.index();
         let settings = |queue: &Arc<str>| Some((queue.clone(), known.queues.get(queue)?.clone()));
         (known.paused.iter().take(limit).filter_map(settings).collect(), known.paused.len())
+    }
+
+    /// The limit on what waits in a queue, if it has one.
+    pub(in crate::engine) fn waiting_limit(&self, queue: &str) -> Option<WaitingLimit> {
+        self.index().limited.get(queue).copied()
     }
 
     /// The queues that have a target, with their settings.

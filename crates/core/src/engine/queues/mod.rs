@@ -2,6 +2,7 @@
 
 mod changes;
 mod counter;
+mod gate;
 mod index;
 mod names;
 mod removal;
@@ -15,6 +16,7 @@ use super::timers::Timers;
 use crate::ports::{Broker, QueueLeases, Registry};
 use crate::request::Options;
 pub(super) use counter::QueueCounter;
+pub(super) use gate::{Entry, Gate, WaitingLimit};
 use index::Index;
 use names::Names;
 pub(super) use settings::{end_of, read_settings};

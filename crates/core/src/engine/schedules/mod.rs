@@ -14,7 +14,7 @@ use crate::engine::admission::Admission;
 use crate::engine::base::Base;
 use crate::engine::expected::Expected;
 use crate::engine::ids::Ids;
-use crate::engine::intake::Intake;
+use crate::engine::intake::{Intake, Needs};
 use crate::engine::leader::Leader;
 use crate::engine::queues::end_of;
 use crate::engine::status::Status;
@@ -202,7 +202,7 @@ impl Schedules {
                     stored = schedules.store_entry(&name, expected, forget).await?;
                 }
                 let job = stored.entry.schedule.tagged_job(&name);
-                let pushed = schedules.intake.push_batch(vec![job], origin).await?.pop();
+                let pushed = schedules.intake.push_batch(vec![job], origin, Needs::Place).await?.pop();
                 pushed.expect("an answer for each job")
             })
             .await

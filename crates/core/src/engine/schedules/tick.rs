@@ -27,6 +27,7 @@ use super::entry::{Entry, PUSHED_AHEAD_MS_MAX, Pending, Stored};
 use super::{KIND, Schedules};
 use crate::clock::Millis;
 use crate::engine::admission::{Admitted, Producer};
+use crate::engine::queues::Entry as Place;
 use crate::error::Error;
 use crate::json::Timestamp;
 use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
@@ -34,7 +35,7 @@ use crate::model::id::JobId;
 use crate::model::job::{Job, OnConflict, State};
 use crate::model::name::OF_ENGINE;
 use crate::ports::{Detail, Find, OutboxEntry, Outcomes, PutIf, Selector, Window};
-use crate::request::PushOutcome;
+use crate::request::{PushOutcome, Pushed};
 use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome, tag};
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,6 +165,10 @@ impl Schedules {
                 (TickOutcome::Refused, None)
             }
         };
+        if outcome == TickOutcome::Full && entry.last.is_none_or(|last| last.outcome != TickOutcome::Full) {
+            let queue = &schedule.job.queue;
+            tracing::warn!(%name, %queue, "the queue of a schedule is full, so its runs push no jobs");
+        }
         let last = Some(LastTick { at: Timestamp(at), outcome, job });
         let pushed = job.filter(|_| outcome == TickOutcome::Pushed);
         let next_at = ticks.next(at);
@@ -172,11 +177,20 @@ impl Schedules {
     }
 
     async fn push_tick(&self, job: Job, on_conflict: OnConflict) -> Result<(TickOutcome, Option<JobId>), Error> {
-        let (job, admitted) = self.admission.admit_one(job, Producer::Tick).await?;
-        if matches!(admitted, Admitted::Created | Admitted::Repeated | Admitted::Removed) {
-            return Ok((TickOutcome::Pushed, Some(job.id)));
-        }
-        match self.intake.push_refused(job, admitted, on_conflict).await {
+        let pushed = match self.intake.gate.enter(&job.queue).await? {
+            Place::Full(limit) => self.intake.push_without_place(job, on_conflict, limit).await,
+            Place::Free | Place::Placed(_) => {
+                let (job, admitted) = self.admission.admit_one(job, Producer::Tick).await?;
+                if matches!(admitted, Admitted::Created | Admitted::Repeated | Admitted::Removed) {
+                    return Ok((TickOutcome::Pushed, Some(job.id)));
+                }
+                self.intake.push_refused(job, admitted, on_conflict).await
+            }
+        };
+        match pushed {
+            Err(Error::QueueFull { .. }) | Ok(Pushed { outcome: PushOutcome::Dropped, .. }) => {
+                Ok((TickOutcome::Full, None))
+            }
             Ok(pushed) => Ok((pushed.outcome.into(), Some(pushed.job.id))),
             Err(Error::KeyConflict { holder, .. } | Error::Running(holder)) => {
                 Ok((TickOutcome::Conflict, Some(holder)))
@@ -295,6 +309,7 @@ impl From<PushOutcome> for TickOutcome {
             PushOutcome::Created | PushOutcome::Repeated => Self::Pushed,
             PushOutcome::Kept => Self::Kept,
             PushOutcome::Replaced => Self::Replaced,
+            PushOutcome::Dropped => Self::Full,
         }
     }
 }

@@ -30,7 +30,7 @@ fn plain(payload: &str) -> InboxRow {
 
 /// The numbers of the rows that wait.
 async fn waiting(inbox: &dyn Inbox) -> Vec<i64> {
-    inbox.waiting(1_000).await.unwrap().into_iter().map(|row| row.number).collect()
+    inbox.waiting(i64::MIN, 1_000).await.unwrap().into_iter().map(|row| row.number).collect()
 }
 
 fn recorded(job: &Job) -> Verdict {
@@ -57,7 +57,7 @@ pub async fn a_row_is_read_as_it_was_inserted(subject: SharedSubject) {
     };
     subject.application.insert(full.clone()).await;
     subject.application.insert(plain("{\"text\": \"ü \\\\ \\n\"}")).await;
-    let rows = subject.inbox.waiting(10).await.unwrap();
+    let rows = subject.inbox.waiting(i64::MIN, 10).await.unwrap();
     assert!(rows.iter().all(|row| row.age_ms < DAY_MS), "{rows:?}");
     assert!(rows[0].number < rows[1].number);
     let bare = |row: &InboxRow| InboxRow { number: 0, age_ms: 0, ..row.clone() };
@@ -69,9 +69,11 @@ pub async fn the_oldest_come_first(subject: SharedSubject) {
     for n in 1..=5 {
         subject.application.insert(plain(&format!("{n}"))).await;
     }
-    let rows = subject.inbox.waiting(3).await.unwrap();
+    let rows = subject.inbox.waiting(i64::MIN, 3).await.unwrap();
     let payloads: Vec<&[u8]> = rows.iter().map(|row| &*row.payload).collect();
     assert_eq!(payloads, [b"1", b"2", b"3"]);
+    let rest = subject.inbox.waiting(rows[2].number, 3).await.unwrap();
+    assert_eq!(rest.iter().map(|row| &*row.payload).collect::<Vec<_>>(), [b"4", b"5"]);
     assert_eq!(waiting(&*subject.inbox).await.len(), 5);
 }
 
@@ -85,7 +87,7 @@ pub async fn large_rows_make_short_pages(subject: SharedSubject) {
     ] {
         subject.application.insert(row).await;
     }
-    let rows = subject.inbox.waiting(10).await.unwrap();
+    let rows = subject.inbox.waiting(i64::MIN, 10).await.unwrap();
     assert_eq!(rows.len(), 2);
     assert_eq!(rows[1].options.as_ref().unwrap().len(), INBOX_TEXT_MAX + 1);
     for number in waiting(&*subject.inbox).await {

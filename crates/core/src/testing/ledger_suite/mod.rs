@@ -120,7 +120,7 @@ macro_rules! ledger_suite {
             ]
             record: [
                 blocks_of_ids_never_overlap, a_job_comes_back_as_it_was, a_job_that_has_ended_comes_back, extreme_values_come_back, a_repeat_is_told_and_changes_nothing,
-                a_held_key_names_its_holder, an_origin_names_the_job_of_the_first_push, a_batch_with_origins_may_be_repeated,
+                a_held_key_names_its_holder, what_a_push_would_meet_is_known, an_origin_names_the_job_of_the_first_push, a_batch_with_origins_may_be_repeated,
                 concurrent_pushes_of_one_origin_make_one_job, a_key_is_held_within_a_batch, keys_of_other_queues_are_free,
                 a_repeat_within_a_batch, every_kind_of_job_in_bulk, numbers_beyond_63_bits_are_refused, a_bad_batch_hurts_no_other,
                 an_empty_batch, many_at_once, concurrent_keys_have_one_winner,

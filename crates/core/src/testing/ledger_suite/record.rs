@@ -183,6 +183,27 @@ pub async fn an_origin_names_the_job_of_the_first_push(subject: Subject) {
     assert_eq!(ledger.record(vec![from_push(5, "o\0")], WATERMARK).await.unwrap(), [Recorded::Created]);
 }
 
+/// Without recording anything: the job with its origin, or else the one that holds its key.
+pub async fn what_a_push_would_meet_is_known(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let with =
+        |n, origin: &str, key: &str| job_with(n, |job| (job.origin, job.key) = (Some(text(origin)), Some(text(key))));
+    let first = with(1, "o", "k");
+    record(ledger, std::slice::from_ref(&first)).await;
+    let elsewhere = job_with(7, |job| {
+        *job = with(7, "o", "k");
+        job.queue = text("elsewhere");
+    });
+    let pushes =
+        [job(2), from_push(3, "o"), from_push(4, "O"), keyed(5, "k"), with(6, "o", "l"), elsewhere, with(8, "p", "k")];
+    let (known, held) = (Some(Recorded::Known(id(1))), Some(Recorded::KeyHeld(id(1))));
+    assert_eq!(ledger.known(&pushes).await.unwrap(), [None, known, None, held, known, None, held]);
+    assert_eq!(ledger.known(&[]).await.unwrap(), []);
+    apply(ledger, &[ended(&first, Stage::Failed)]).await;
+    assert_eq!(ledger.known(&[keyed(5, "k"), with(8, "o", "k")]).await.unwrap(), [None, known]);
+    assert_eq!(ledger.get(&[id(2), id(3), id(5)]).await.unwrap(), [None, None, None]);
+}
+
 /// Also among many jobs without other options, and within a batch.
 pub async fn a_batch_with_origins_may_be_repeated(subject: Subject) {
     let batch = |from: u64| (0..100).map(|n| from_push(from + n, &format!("batch-{n}"))).collect::<Vec<_>>();

@@ -88,6 +88,18 @@ impl Pusher {
                 let answers = self.push_batch(jobs).await;
                 for (place, answer) in batch.into_iter().zip(answers) {
                     fates[place] = match answer {
+                        // It is no job, so it stays where it is.
+                        Ok(PushOutcome::Dropped) => {
+                            let queue = job(&claims[place]).map(|job| job.queue).unwrap_or_default();
+                            let error =
+                                CoreError::Unavailable(format!("the queue {queue} is full and drops new jobs")).into();
+                            if is_last {
+                                Some(Fate::Open(error))
+                            } else {
+                                why_open = Some(error);
+                                None
+                            }
+                        }
                         Ok(outcome) => Some(Fate::Taken(outcome == PushOutcome::Repeated)),
                         // Its origin names the claim: only what is left of its delay differs.
                         Err(error) if matches!(error.cause(), Cause::Core(CoreError::OriginReused { .. })) => {

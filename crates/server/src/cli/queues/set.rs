@@ -8,7 +8,7 @@ use crate::deliver;
 use crate::rate;
 use crate::retry_rule::{parse_backoff, parse_exhausted};
 use duetime_core::api::{QueueChanges, Span};
-use duetime_core::engine::QueueSettings;
+use duetime_core::engine::{QueueSettings, WhenFull};
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN};
 use duetime_core::ports::Rate;
 use duetime_core::{Target, WhenExhausted};
@@ -53,6 +53,12 @@ pub(super) struct Set {
     /// Maximum starts per second, across all workers: `100/s` or `100/s,burst=20`
     #[arg(long, value_name = "RATE|default", value_parser = parse_rate)]
     rate: Option<Setting<Rate>>,
+    /// Maximum number of jobs that wait, for their time or for a worker
+    #[arg(long, value_name = "N|default", value_parser = or_default::<u32>)]
+    max_waiting: Option<Setting<u32>>,
+    /// When `--max-waiting` jobs wait: `refuse` a new job with an error, or `drop` it
+    #[arg(long, value_name = "refuse|drop|default", value_parser = parse_when_full)]
+    when_full: Option<Setting<WhenFull>>,
     /// Keep records of succeeded and cancelled jobs this long
     #[arg(long, value_name = "DURATION|default", value_parser = or_default_span)]
     keep_succeeded: Option<Setting<Span>>,
@@ -93,6 +99,15 @@ fn parse_rate(text: &str) -> std::result::Result<Setting<Rate>, String> {
     if text == RESET { Ok(Err(Default)) } else { rate::parse_rate(text).map(Ok) }
 }
 
+fn parse_when_full(text: &str) -> std::result::Result<Setting<WhenFull>, String> {
+    match text {
+        RESET => Ok(Err(Default)),
+        "refuse" => Ok(Ok(WhenFull::Refuse)),
+        "drop" => Ok(Ok(WhenFull::Drop)),
+        _ => Err("expected `refuse`, `drop` or `default`".to_owned()),
+    }
+}
+
 fn set<T>(setting: &mut Option<T>, new: Option<Setting<T>>) {
     if let Some(new) = new {
         *setting = new.ok();
@@ -129,6 +144,8 @@ impl Set {
         set(&mut new.lease, self.lease);
         set(&mut new.max_running, self.max_running);
         set(&mut new.rate, self.rate);
+        set(&mut new.max_waiting, self.max_waiting);
+        set(&mut new.when_full, self.when_full);
         set(&mut new.retention.succeeded, self.keep_succeeded);
         set(&mut new.retention.failed, self.keep_failed);
         set(&mut new.target, self.target.clone());

@@ -71,7 +71,7 @@ pub(super) async fn run(one: &One) -> Result {
 fn rows_of(settings: &QueueSettings) -> Vec<[String; 2]> {
     let QueueSettings { paused: _, paused_until: _, retry, max_attempts, max_age, max_crashes, when_exhausted, .. } =
         settings;
-    let QueueSettings { jitter, lease, max_running, rate, retention, target, .. } = settings;
+    let QueueSettings { jitter, lease, max_running, rate, max_waiting, when_full, retention, target, .. } = settings;
     let QueueRetention { succeeded, failed } = retention;
     let span = |span: &Option<Span>| span.map(|span| span.to_string());
     let options = [
@@ -84,6 +84,8 @@ fn rows_of(settings: &QueueSettings) -> Vec<[String; 2]> {
         ("lease", span(lease)),
         ("max-running", max_running.map(|count| count.to_string())),
         ("rate", rate.as_ref().map(show_rate)),
+        ("max-waiting", max_waiting.map(|count| count.to_string())),
+        ("when-full", when_full.map(|then| then.word().to_owned())),
         ("keep-succeeded", span(succeeded)),
         ("keep-failed", span(failed)),
         ("target", target.as_ref().map(show_target)),

@@ -60,6 +60,10 @@ fn sentence(visit: &Visit, item: &AttentionItem) -> Markup {
             @if item.target.is_some() { (shown(&fill(Text::AttentionTargetSlow, target))) }
             @else if item.limit.is_none() { (visit.say(Text::AttentionWorkersSlow)) }
         },
+        AttentionKind::Full => html! {
+            @if let Some(limit) = item.limit { (fill(Text::AttentionFull, &number(limit.into()))) " " }
+            (fill(Text::AttentionNoPlace, &jobs)) " " (since(visit, item)) "."
+        },
         AttentionKind::DeadLetters => html! { (fill(Text::AttentionFailed, &jobs)) " " (message) },
         AttentionKind::ScheduleFailed => html! {
             @if let Some(failed) = item.job { (visit.say(Text::AttentionRun)) " " (job(failed)) " " (message) }
@@ -120,7 +124,7 @@ fn remedy(visit: &Visit, item: &AttentionItem) -> Markup {
             }
             a href=(with_query("/jobs", [("queue", &**name), ("state", "ready")].into_iter())) { (visit.say(Text::ShowThem)) }
         },
-        AttentionKind::Late => html! {
+        AttentionKind::Late | AttentionKind::Full => html! {
             a href=(with_query("/jobs", [("queue", &**name), ("state", "ready")].into_iter())) { (visit.say(Text::ShowThem)) }
         },
         AttentionKind::TargetDown => html! {

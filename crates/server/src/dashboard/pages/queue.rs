@@ -17,6 +17,7 @@ use crate::dashboard::visit::{Named, Visit};
 use axum::http::Method;
 use axum::response::Response;
 use duetime_core::api::{Purged, Pushed, Queue, SETTINGS, path_segment, read};
+use duetime_core::engine::PushOutcome;
 use maud::{Markup, html};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
@@ -260,7 +261,15 @@ pub(super) async fn push(visit: &Visit, queue: &str, form: &Form) -> Result<Resp
     let call = Call::post(format!("/v1/queues/{}/jobs", path_segment(queue)));
     let answer = visit.api.call(call.with_text(pushed(form)?)).await?;
     let job: Pushed = answer.read();
-    Ok(went(&format!("/jobs/{}", job.id), &[(answer.outcome().unwrap_or_default(), 1)]))
+    Ok(went(&page_of(&job), &[(answer.outcome().unwrap_or_default(), 1)]))
+}
+
+/// The page of a pushed job; that of its queue if it was dropped.
+pub(super) fn page_of(pushed: &Pushed) -> String {
+    if pushed.outcome == PushOutcome::Dropped {
+        return page_path("/queues", &pushed.queue);
+    }
+    format!("/jobs/{}", pushed.id)
 }
 
 /// The job that a form describes.

@@ -125,6 +125,9 @@ pub(super) fn marks(visit: &Visit, QueueStatus { counts, settings, lately, .. }:
         @if let Some(max) = full {
             " " span.badge.warn { (visit.language.fill(Text::Limited, &[&number(counts.running), &number(max.into())])) }
         }
+        @if settings.max_waiting.is_some_and(|max| counts.scheduled + counts.ready >= u64::from(max)) {
+            " " span.badge.warn { (visit.say(Text::Full)) }
+        }
         @if lately.target_down_since.is_some() { " " span.badge.bad { (visit.say(Text::TargetDown)) } }
         @else if settings.target.is_some() { " " span.badge { (visit.say(Text::Target)) } }
     }

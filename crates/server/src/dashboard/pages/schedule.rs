@@ -173,7 +173,7 @@ async fn made(visit: &Visit, name: &str, form: &Form) -> Result<Response, Proble
             let origin = form.get("origin").unwrap_or_default();
             let answer = visit.api.call(Call::post(path("run")).named(origin)).await?;
             let pushed: Pushed = answer.read();
-            Ok(went(&format!("/jobs/{}", pushed.id), &[(answer.outcome().unwrap_or_default(), 1)]))
+            Ok(went(&super::queue::page_of(&pushed), &[(answer.outcome().unwrap_or_default(), 1)]))
         }
         "pause" => {
             let body = form.get("for").map_or(serde_json::json!({}), |span| serde_json::json!({"for": span}));

@@ -17,9 +17,11 @@ use serde_json::{Map, Value, json};
 /// The name of the action.
 pub(super) const ACTION: &str = "edit";
 /// The names of the fields, their labels, and what is possible or usual.
-const FIELDS: [(&str, Text, &str); 12] = [
+const FIELDS: [(&str, Text, &str); 14] = [
     ("max_running", Text::SetMaxRunning, "20"),
     ("rate", Text::SetRate, "100/s, 100/s,burst=20"),
+    ("max_waiting", Text::SetMaxWaiting, "10000"),
+    ("when_full", Text::SetWhenFull, "refuse, drop"),
     ("retry", Text::SetRetry, "15s, 15s, 30s, 3m, …"),
     ("max_attempts", Text::SetMaxAttempts, "5"),
     ("when_exhausted", Text::SetWhenExhausted, "keep, drop, restart, move:QUEUE"),
@@ -58,6 +60,8 @@ fn text(settings: &QueueSettings, name: &str) -> String {
     let text = match name {
         "max_running" => settings.max_running.map(|count| count.to_string()),
         "rate" => settings.rate.as_ref().map(show_rate),
+        "max_waiting" => settings.max_waiting.map(|count| count.to_string()),
+        "when_full" => settings.when_full.map(|then| then.word().to_owned()),
         "retry" => {
             settings.retry.as_ref().map(|backoff| show_backoff(backoff).trim_start_matches("steps:").replace(',', ", "))
         }
@@ -108,7 +112,7 @@ fn value(name: &str, text: &str, settings: &QueueSettings) -> Result<Value, Prob
     let refused = |why: String| invalid(name, &format!("{}, got {text:?}", why.trim_start_matches("expected ")));
     let of = |value: Result<Value, serde_json::Error>| value.expect("settings are JSON");
     Ok(match name {
-        "max_running" | "max_attempts" | "max_crashes" | "jitter" => {
+        "max_running" | "max_waiting" | "max_attempts" | "max_crashes" | "jitter" => {
             let number = serde_json::from_str::<Value>(text).ok().filter(Value::is_number);
             number.unwrap_or_else(|| Value::from(text))
         }

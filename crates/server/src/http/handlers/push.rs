@@ -37,11 +37,11 @@ use std::sync::Arc;
     request_body = Pushes,
     responses(
         (status = 201, description = "The job was pushed.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),
-        (status = 200, description = "Another job has the key and was kept or replaced; or the push is a repeat; or the \
-         results of an array.", body = PushAnswers, headers(("location" = String, description = "The \
+        (status = 200, description = "Another job has the key and was kept or replaced; or the push is a repeat; or a \
+         full queue dropped the job; or the results of an array.", body = PushAnswers, headers(("location" = String, description = "The \
          path of the job, if the body was one job."))),
     ),
-    extensions(("x-codes" = json!(["key_conflict", "origin_reused", "job_running"]))),
+    extensions(("x-codes" = json!(["key_conflict", "origin_reused", "job_running", "queue_full"]))),
 )]
 pub(crate) async fn push(
     Call(app, caller): Call,
@@ -63,11 +63,11 @@ pub(crate) async fn push(
     request_body = PushesAnywhere,
     responses(
         (status = 201, description = "The job was pushed.", body = api::Pushed, headers(("location" = String, description = "The path of the job."))),
-        (status = 200, description = "Another job has the key and was kept or replaced; or the push is a repeat; or the \
-         results of an array.", body = PushAnswers, headers(("location" = String, description = "The \
+        (status = 200, description = "Another job has the key and was kept or replaced; or the push is a repeat; or a \
+         full queue dropped the job; or the results of an array.", body = PushAnswers, headers(("location" = String, description = "The \
          path of the job, if the body was one job."))),
     ),
-    extensions(("x-codes" = json!(["key_conflict", "origin_reused", "job_running"]))),
+    extensions(("x-codes" = json!(["key_conflict", "origin_reused", "job_running", "queue_full"]))),
 )]
 pub(crate) async fn push_anywhere(Call(app, caller): Call, headers: HeaderMap, body: Batch) -> Answered {
     push_into(&app, &caller, None, &headers, body).await
@@ -119,9 +119,12 @@ async fn push_into(app: &App, caller: &Caller, path: Option<Arc<str>>, headers: 
 pub(super) fn answer(app: &App, pushed: &engine::Pushed) -> Response {
     let status = match pushed.outcome {
         PushOutcome::Created => StatusCode::CREATED,
-        PushOutcome::Kept | PushOutcome::Replaced | PushOutcome::Repeated => StatusCode::OK,
+        PushOutcome::Kept | PushOutcome::Replaced | PushOutcome::Repeated | PushOutcome::Dropped => StatusCode::OK,
     };
     let mut response = reply::with_status(status, &Pushed::new(pushed, app.engine.now()));
+    if pushed.outcome == PushOutcome::Dropped {
+        return response;
+    }
     let location =
         HeaderValue::try_from(format!("/v1/jobs/{}", pushed.job.id)).expect("digits are allowed in a header");
     response.headers_mut().insert(LOCATION, location);

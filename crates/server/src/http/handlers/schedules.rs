@@ -189,7 +189,7 @@ pub(crate) async fn resume(
         (status = 201, description = "The job was pushed.", body = Pushed, headers(("location" = String, description = "The path of the job."))),
         (status = 200, description = "Another job has the key and was kept or replaced; or the request is a repeat.", body = Pushed, headers(("location" = String, description = "The path of the job."))),
     ),
-    extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch", "key_conflict", "job_running"]))),
+    extensions(("x-codes" = json!(["schedule_not_found", "version_mismatch", "key_conflict", "job_running", "queue_full"]))),
 )]
 pub(crate) async fn run(
     Call(app, caller): Call,

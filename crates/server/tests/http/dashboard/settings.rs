@@ -50,7 +50,7 @@ fn a_setting_without_an_edit_stays_and_an_empty_field_is_the_default() {
     let browser = Browser::new(&server);
     let settings = || server.get("/v1/queues/q").ok()["settings"].clone();
     let all = json!({
-        "max_running": 20, "rate": {"per_second": 5.0, "burst": 2}, "retry": {"exponential": {"first": "1s", "factor": 2.0,
+        "max_running": 20, "rate": {"per_second": 5.0, "burst": 2}, "max_waiting": 9, "when_full": "drop", "retry": {"exponential": {"first": "1s", "factor": 2.0,
         "max": "1h", "jitter": 0.1}}, "max_attempts": 5, "when_exhausted": {"move": "dead"}, "jitter": 0.5, "max_age": "2d",
         "max_crashes": 3, "lease": "1m", "retention": {"succeeded": "1h", "failed": "2d"},
         "target": {"url": "https://shop.example/hook", "headers": {"x-shop": "1"}, "timeout": "5s"},

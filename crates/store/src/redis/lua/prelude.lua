@@ -288,19 +288,25 @@ local function tag_member(tag, id) return string.char(#tag) .. tag .. id end
 
 -- The member for an origin, stored among the tags, since no tag is empty. Only if this is its own ledger; otherwise the
 -- ledger indexes origins.
-local function origin_prefix(body)
-  local _, _, _, _, _, origin = body_rest(body)
+local function prefix_of(queue, origin)
   if not OWN or origin == '' then return nil end
-  local _, _, _, queue = struct.unpack(BODY_HEAD, body)
   return '\0' .. queue .. '\0' .. string.char(#origin) .. origin
 end
 
--- The job of this queue with this origin.
-local function known_origin(body)
-  local prefix = origin_prefix(body)
+local function origin_prefix(body)
+  local _, _, _, _, _, origin = body_rest(body)
+  local _, _, _, queue = struct.unpack(BODY_HEAD, body)
+  return prefix_of(queue, origin)
+end
+
+-- The job with an origin of this prefix, if there is one.
+local function by_prefix(prefix)
   local member = prefix and redis.call('ZRANGEBYLEX', TAGS, '[' .. prefix, '+', 'LIMIT', 0, 1)[1]
   return member and string.sub(member, 1, #prefix) == prefix and string.sub(member, #prefix + 1)
 end
+
+-- The job of this queue with this origin.
+local function known_origin(body) return by_prefix(origin_prefix(body)) end
 
 local function tag(id, body)
   for _, name in ipairs(tags_of(body)) do redis.call('ZADD', TAGS, 0, tag_member(name, id)) end

@@ -181,7 +181,7 @@ pub(super) const STATEMENTS: Statements = Statements {
      WHERE bucket = -1 AND urgency >= ? AND urgency <= ? AND RIGHT(urgency, 8) <= ?",
     // Uses the index alone if there is no such row. Values beyond every limit are not read in full.
     inbox_hits: "SELECT id, LENGTH(payload) + COALESCE(LENGTH(options), 0) + COALESCE(LENGTH(tags), 0) FROM duetime_inbox FORCE INDEX (duetime_inbox_waiting) \
-     WHERE error IS NULL ORDER BY id LIMIT ?",
+     WHERE error IS NULL AND id > ? ORDER BY id LIMIT ?",
     inbox_rows: Bulk::list(
         "SELECT id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000, created_at, queue, kind, \
      SUBSTRING(payload, 1, 67108865), due_at, delay_ms, job_key, LEFT(tags, 1048577), priority, LEFT(options, 1048577) \

@@ -172,7 +172,7 @@ pub(super) const STATEMENTS: Statements = Statements {
     // Rows that were never refused; uses the index alone if there are none. Values beyond every limit are not read in full.
     inbox_hits: "SELECT id, coalesce(octet_length(payload), octet_length(payload_bytes), 0)::bigint \
      + coalesce(octet_length(options), 0) + coalesce(octet_length(tags), 0) + coalesce(octet_length(job_key), 0) \
-     + octet_length(queue) + octet_length(kind) FROM duetime_inbox WHERE error IS NULL ORDER BY id LIMIT $1",
+     + octet_length(queue) + octet_length(kind) FROM duetime_inbox WHERE error IS NULL AND id > $1 ORDER BY id LIMIT $2",
     inbox_rows: bulk(
         "SELECT id, \
      floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, created_at, left(queue, 1048577), left(kind, 1048577), \

@@ -85,6 +85,9 @@ pub(in crate::cli) fn tell(pushed: &duetime::Pushed) -> Result {
         PushOutcome::Kept => "not pushed: another job has the key",
         PushOutcome::Replaced => "replaced",
         PushOutcome::Repeated => "already pushed",
+        PushOutcome::Dropped => {
+            return output::say(format_args!("dropped, not pushed: the queue {} is full", pushed.queue));
+        }
     };
     let due = when(pushed.due_at.0);
     output::say(format_args!("{} {what}: queue {}, due {due}", pushed.id, pushed.queue))

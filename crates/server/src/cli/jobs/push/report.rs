@@ -20,6 +20,8 @@ pub(super) struct Report {
     /// Jobs whose key was held: the holder was given their values.
     replaced: u64,
     repeated: u64,
+    /// Jobs that a full queue dropped.
+    dropped: u64,
     /// Lines that were refused.
     refused: u64,
     /// The file for refused lines.
@@ -52,6 +54,7 @@ impl Report {
             PushOutcome::Kept => &mut self.kept,
             PushOutcome::Replaced => &mut self.replaced,
             PushOutcome::Repeated => &mut self.repeated,
+            PushOutcome::Dropped => &mut self.dropped,
         } += 1;
     }
 
@@ -100,7 +103,7 @@ impl Report {
     }
 
     fn taken_in_all(&self) -> u64 {
-        self.pushed + self.kept + self.replaced + self.repeated
+        self.pushed + self.kept + self.replaced + self.repeated + self.dropped
     }
 
     fn flush(&mut self) -> Result {
@@ -111,9 +114,10 @@ impl Report {
         if json {
             return output::json(self);
         }
-        let Self { pushed, kept, replaced, repeated, refused, .. } = self;
+        let Self { pushed, kept, replaced, repeated, dropped, refused, .. } = self;
+        let dropped = if *dropped > 0 { format!("{dropped} dropped by a full queue, ") } else { String::new() };
         output::say(format_args!(
-            "{} pushed, {kept} kept and {replaced} replaced because of their key, {repeated} already pushed, {} refused",
+            "{} pushed, {kept} kept and {replaced} replaced because of their key, {repeated} already pushed, {dropped}{} refused",
             output::count(*pushed, "job"),
             output::count(*refused, "line")
         ))
