@@ -90,15 +90,17 @@ pub(super) fn bars(visit: &Visit, size: Size, title: Text, heads: [Text; 2], bar
             }
             details.copy {
                 summary { (visit.say(Text::AsTable)) }
-                table {
-                    thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } } }
-                    tbody {
-                        @for bar in bars {
-                            tr {
-                                th scope="row" {
-                                    @if let Some(href) = &bar.href { a href=(href) { (instant(visit, bar.at)) } } @else { (instant(visit, bar.at)) }
+                div.scroll tabindex="0" {
+                    table {
+                        thead { tr { @for head in heads { th scope="col" { (visit.say(head)) } } } }
+                        tbody {
+                            @for bar in bars {
+                                tr {
+                                    th scope="row" {
+                                        @if let Some(href) = &bar.href { a href=(href) { (instant(visit, bar.at)) } } @else { (instant(visit, bar.at)) }
+                                    }
+                                    td.number { (bar.said()) }
                                 }
-                                td.number { (bar.said()) }
                             }
                         }
                     }
