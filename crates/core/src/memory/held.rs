@@ -13,12 +13,14 @@ use crate::clock::{Clock, Millis};
 use crate::model::id::{JobId, Numbers};
 use crate::model::job::Job;
 use crate::ports::{Beginning, Broker, Limits, OutboxEntry, Put, Room};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
 /// For each new queue this many others are checked, and dropped if they are idle.
 const QUEUES_LOOKED_AT: usize = 2;
+/// Removed queues that are remembered: limits of older settings arrive within moments, if at all.
+const REMOVED_MAX: usize = 1_000;
 /// Default bound of the memory of live jobs: some two million small ones.
 const BYTES_MAX_DEFAULT: u64 = 512 << 20;
 
@@ -57,8 +59,8 @@ pub(super) struct Held {
     pub(super) names: Names,
     /// The memory of all live jobs.
     bytes: u64,
-    /// The versions up to which limits of removed queues change nothing.
-    removed: HashMap<Arc<str>, u64>,
+    /// Of the queues that were removed last, the versions up to which limits change nothing.
+    removed: VecDeque<(Arc<str>, u64)>,
     /// Queues whose waiters are woken once the lock is released.
     pub(super) to_wake: Vec<Arc<str>>,
 }
@@ -302,7 +304,7 @@ impl Held {
     }
 
     pub(super) fn limit(&mut self, name: &Arc<str>, limits: Limits, version: u64, now: Now) {
-        if self.removed.get(name).is_some_and(|&removed| version <= removed) {
+        if self.removed.iter().any(|(queue, removed)| queue == name && version <= *removed) {
             return;
         }
         let queue = queue_mut(&mut self.queues, &mut self.looked_at, name, now);
@@ -315,8 +317,12 @@ impl Held {
     /// Removes the limits of a queue, and the queue if it holds no job; returns whether it has removed the queue.
     pub(super) fn remove_queue(&mut self, name: &Arc<str>, version: u64) -> bool {
         if version > 0 {
-            let removed = self.removed.entry(name.clone()).or_default();
-            *removed = version.max(*removed);
+            let known = self.removed.iter().position(|(queue, _)| queue == name);
+            let last = known.and_then(|place| self.removed.remove(place)).map_or(0, |(_, last)| last);
+            if self.removed.len() == REMOVED_MAX {
+                self.removed.pop_front();
+            }
+            self.removed.push_back((name.clone(), version.max(last)));
         }
         let Some(queue) = self.queues.get_mut(name) else { return false };
         (queue.limits, queue.limits_version) = (Limits::default(), 0);
@@ -381,6 +387,26 @@ mod tests {
     use crate::model::progress::Progress;
     use crate::ports::{Change, Edit, Extend};
     use crate::testing::fixtures::{T0, id, job};
+
+    /// The others would take memory without a bound.
+    #[test]
+    fn the_queues_that_were_removed_last_are_remembered() {
+        let (mut held, now) = (Held::new(0), Now { wall: T0, mono: 0 });
+        let name = |n: usize| Arc::from(format!("q{n}"));
+        for n in 0..=REMOVED_MAX {
+            held.remove_queue(&name(n), 7);
+        }
+        // The version only grows, and a queue is remembered once.
+        held.remove_queue(&name(REMOVED_MAX), 5);
+        assert_eq!(held.removed.len(), REMOVED_MAX);
+        let paused = Limits { paused: true, ..Limits::default() };
+        for n in [0, 1, REMOVED_MAX] {
+            held.limit(&name(n), paused, 7, now);
+            assert_eq!(held.queues.contains_key(&*name(n)), n == 0, "{n}");
+        }
+        held.limit(&name(1), paused, 8, now);
+        assert!(held.queues[&*name(1)].limits.paused);
+    }
 
     #[test]
     fn memory_is_counted_to_the_byte() {

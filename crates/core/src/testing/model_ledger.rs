@@ -41,6 +41,8 @@ struct Rows {
     /// By number, each with the reason of its refusal.
     inbox: BTreeMap<i64, (InboxRow, Option<String>)>,
     inbox_end: i64,
+    /// Rows that are gone, as they were.
+    removed: BTreeMap<JobId, Job>,
 }
 
 impl ModelLedger {
@@ -82,6 +84,16 @@ impl ModelLedger {
     /// All rows of the inbox, each with the reason of its refusal.
     pub fn inbox_rows(&self) -> Vec<(InboxRow, Option<String>)> {
         self.rows().inbox.values().cloned().collect()
+    }
+
+    /// Whether a queue has settings.
+    pub fn has_settings(&self, queue: &str) -> bool {
+        self.rows().documents.contains_key(&("queue".to_owned(), queue.to_owned()))
+    }
+
+    /// A row that is gone, as it was last.
+    pub fn removed(&self, id: JobId) -> Option<Job> {
+        self.rows().removed.get(&id).cloned()
     }
 
     /// An independent copy of the ledger with the same rows.
@@ -181,9 +193,15 @@ impl Rows {
                 self.totals.count_new(&successor);
                 self.jobs.insert(successor.id, (bucket(successor.due_at.0, watermark), *successor));
             }
-            OutboxEntry::Removed(job) => drop(self.jobs.remove(&job.id)),
+            OutboxEntry::Removed(job) => self.remove(job.id),
         }
         None
+    }
+
+    fn remove(&mut self, id: JobId) {
+        if let Some((_, row)) = self.jobs.remove(&id) {
+            self.removed.insert(id, row);
+        }
     }
 
     /// If its key is taken, the job is kept without the key.
@@ -218,7 +236,10 @@ impl Rows {
         }
         match (&edit.change, self.jobs.remove(&edit.id)) {
             // It is returned as it was.
-            (Change::Delete, Some((_, row))) => return Edited::Changed(row),
+            (Change::Delete, Some((_, row))) => {
+                self.removed.insert(row.id, row.clone());
+                return Edited::Changed(row);
+            }
             (_, before) => {
                 let from = before.map_or(Stage::Pending, |(_, row)| row.stage);
                 self.totals.count_end(&job, from);

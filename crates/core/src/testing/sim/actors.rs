@@ -6,7 +6,7 @@ use crate::api::Span;
 use crate::clock::{Clock, Millis};
 use crate::engine::{
     BulkAction, CancelOutcome, Engine, Expected, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
-    ReserveRequest, Source, TakeRequest,
+    ReserveRequest, Source, TakeRequest, WhenFull,
 };
 use crate::json::Timestamp;
 use crate::limits::{HOUR_MS, INSTANT_MS_MIN, MINUTE_MS, SECOND_MS};
@@ -27,6 +27,10 @@ use std::time::Duration;
 pub(super) const QUEUES: [&str; 3] = ["orders", "mail", "dead"];
 /// Schedules that one actor edits.
 const SCHEDULES: [&str; 2] = ["first", "second"];
+/// Queues that are deleted now and then, while others use them.
+const REMOVED: [&str; 2] = [QUEUES[1], QUEUES[2]];
+/// A queue that only one actor uses, which never dies.
+const TYPING_ERROR: &str = "mial";
 /// A queue whose limits only one actor sets, which never dies.
 pub(super) const LIMITED: &str = "limited";
 
@@ -142,9 +146,11 @@ impl Actor {
             for _ in 0..pushes {
                 let at = self.at();
                 self.history().replacing.begin(&jobs);
+                jobs.iter().for_each(|new| self.history().removing.pushing(new));
                 let answers = self.engine.push(jobs.clone()).await.unwrap_or_default();
                 for (new, pushed) in jobs.iter().zip(answers) {
                     self.history().replacing.answered(new, &pushed);
+                    self.history().removing.answered(new, &pushed);
                     // If the clock is set meanwhile, it cannot be known what is early.
                     let due = if self.pace.is_alone { Due::Now } else { new.due };
                     match pushed {
@@ -262,6 +268,12 @@ impl Actor {
                     self.history().touched(target.id, true, false);
                     drop(self.engine.delete(vec![target]).await);
                 }
+                60..62 => {
+                    let queue: Arc<str> = Arc::from(*self.random.of(&REMOVED));
+                    let force = self.random.percent(50);
+                    self.history().removing.begin(&queue, force.then(|| self.engine.now_at_most()));
+                    drop(self.engine.delete_queue(&queue, force).await);
+                }
                 67..70 => {
                     let tag = Arc::from(format!("tag-{}", self.random.within(0..5)));
                     let query = Query { queue: Some(self.queue()), tag: Some(tag), ..Query::default() };
@@ -296,6 +308,7 @@ impl Actor {
 
     async fn cancel(&self, target: JobRef) {
         let asked = self.asked(target.id);
+        self.history().removing.cancelling(target.id);
         let answer = self.engine.cancel(vec![target]).await.pop();
         let at = self.at();
         match answer {
@@ -366,8 +379,11 @@ impl Actor {
         loop {
             let new = NewJob { queue: Arc::from(LIMITED), ..NewJob::new(self.random.any().to_be_bytes()) };
             let at = self.at();
-            for pushed in self.engine.push(vec![new]).await.into_iter().flatten().flatten() {
-                self.history().pushed(pushed.job, Due::Now, at);
+            for pushed in self.engine.push(vec![new.clone()]).await.into_iter().flatten() {
+                self.history().removing.answered(&new, &pushed);
+                if let Ok(Pushed { job, outcome: PushOutcome::Created }) = pushed {
+                    self.history().pushed(job, Due::Now, at);
+                }
             }
             self.pause(SECOND_MS).await;
         }
@@ -377,11 +393,43 @@ impl Actor {
     pub(super) async fn limit_for_ever(mut self) {
         loop {
             let max_running = self.random.percent(60).then(|| self.random.within(1..4) as u32);
-            let settings = QueueSettings { paused: self.random.percent(40), max_running, ..QueueSettings::default() };
+            let max_waiting = self.random.percent(50).then(|| self.random.within(1..20) as u32);
+            let when_full = max_waiting.map(|_| *self.random.of(&[WhenFull::Refuse, WhenFull::Drop]));
+            let paused = self.random.percent(40);
+            let settings = QueueSettings { paused, max_running, max_waiting, when_full, ..QueueSettings::default() };
             self.history().given.limits = None;
             let limits = self.engine.configure(LIMITED, settings).await.ok().map(|settings| settings.limits());
             self.history().given.limits = limits;
             self.pause(8 * SECOND_MS).await;
+        }
+    }
+
+    /// Keeps making a queue that nobody else uses, and deleting it: then it does not come back.
+    pub(super) async fn remove_for_ever(mut self) {
+        let queue: Arc<str> = Arc::from(TYPING_ERROR);
+        loop {
+            let new = NewJob {
+                queue: queue.clone(),
+                due: self.new_job().due,
+                ..NewJob::new(self.random.any().to_be_bytes())
+            };
+            drop(self.engine.push(vec![new]).await);
+            if self.random.percent(50) {
+                drop(self.engine.pause(&queue, Pause::For(Span(self.random.within(1..5 * SECOND_MS)))).await);
+            }
+            self.pause(SECOND_MS).await;
+            while self.engine.delete_queue(&queue, true).await.is_err() {
+                self.pause(SECOND_MS).await;
+            }
+            for _ in 0..8 {
+                self.pause(2 * SECOND_MS).await;
+                let is_back =
+                    self.ledger.jobs().iter().any(|job| job.queue == queue) || self.ledger.has_settings(&queue);
+                if is_back {
+                    let at = self.at();
+                    self.history().violations.push(format!("a deleted queue has come back by itself ({at:?})"));
+                }
+            }
         }
     }
 
@@ -413,6 +461,10 @@ impl Actor {
         }
         for name in SCHEDULES {
             drop(self.engine.delete_schedule(name).await);
+        }
+        // Nobody works there.
+        while self.engine.delete_queue(TYPING_ERROR, true).await.is_err() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
         self.history().given.limits = None;
         drop(self.engine.configure(LIMITED, QueueSettings::default()).await);

@@ -116,6 +116,7 @@ impl Fleet {
         }
         let lawgiver = self.start(Life::plain()).await.expect("nothing is away");
         let filler = tokio::spawn(self.actor(&lawgiver, Random::new(random.any())).fill_for_ever());
+        let remover = tokio::spawn(self.actor(&lawgiver, Random::new(random.any())).remove_for_ever());
         let lawgiver = tokio::spawn(self.actor(&lawgiver, Random::new(random.any())).limit_for_ever());
         tokio::spawn(self.clone().copy_for_ever(Random::new(random.any())));
         tokio::spawn(self.clone().look_for_ever());
@@ -123,6 +124,7 @@ impl Fleet {
         drop(tokio::time::timeout(time, self.do_harm(Random::new(random.any()))).await);
         lawgiver.abort();
         filler.abort();
+        remover.abort();
         self.be_calm();
         // Until then frozen processes continue what they had begun, such as pausing a queue.
         tokio::time::sleep(FROZEN_MAX).await;

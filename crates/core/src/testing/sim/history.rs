@@ -3,6 +3,7 @@
 use super::given::Given;
 use super::known_job::{KnownJob, LeaseEnd};
 use super::moment::{Asked, At, Span};
+use super::removing::Removing;
 use super::replacing::Replacing;
 use crate::clock::Millis;
 use crate::json;
@@ -30,6 +31,7 @@ pub(super) struct History {
     pub(super) started: BTreeSet<JobId>,
     pub(super) given: Given,
     pub(super) replacing: Replacing,
+    pub(super) removing: Removing,
     pub(super) violations: Vec<String>,
     pub(super) handed_out: u64,
     /// The number of answered extensions.
@@ -55,7 +57,9 @@ impl History {
 
     /// It was requested at this time, or before with the same origin.
     pub(super) fn pushed(&mut self, job: Job, due: Due, at: At) {
-        let may_be_gone = |known: &KnownJob| known.may_be_gone || self.replacing.may_drop(&known.pushed);
+        let may_be_gone = |known: &KnownJob| {
+            known.may_be_gone || self.replacing.may_drop(&known.pushed) || self.removing.is_asked(&known.pushed.queue)
+        };
         let wrong = self.given.made(&job, |id| self.jobs.get(&id).is_some_and(may_be_gone));
         self.blame(job.id, "was pushed", wrong.into_iter().collect(), at);
         if let Due::After(json::Span(delay_ms @ 1..)) = due
@@ -173,7 +177,7 @@ impl History {
     pub(super) fn handed_out(&mut self, lease: &Lease, at: At) {
         self.handed_out += 1;
         let job = &lease.job;
-        let mut wrong = Vec::new();
+        let mut wrong: Vec<String> = self.removing.handed_out(job).into_iter().collect();
         // The clock may have been set back since it was handed out.
         let handed_out_at = at.wall.max(job.started_at.map_or(0, |at| at.0));
         if job.due_at > Timestamp(handed_out_at) {
@@ -373,8 +377,11 @@ impl History {
     pub(super) fn check_end(&mut self, ledger: &ModelLedger, at: At) {
         let (rows, mut blames) = (rows(ledger), Vec::new());
         for (id, known) in &self.jobs {
+            let row = rows.get(id).cloned().or_else(|| ledger.removed(*id));
+            blames.extend(self.removing.wrong(&known.pushed, row.as_ref()).map(|wrong| (*id, wrong)));
             match rows.get(id) {
                 None if known.may_be_gone || self.replacing.may_drop(&known.pushed) => {}
+                None if self.removing.is_asked(&known.pushed.queue) && row.is_some_and(|row| !row.is_pending()) => {}
                 None => blames.push((*id, "is lost".to_owned())),
                 Some(row) if row.is_pending() => blames.push((*id, format!("never ended: {row:?}"))),
                 Some(row) if known.ended.is_some_and(|end| end.stage != row.stage) => {

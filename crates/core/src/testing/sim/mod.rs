@@ -11,6 +11,7 @@ mod given;
 mod history;
 mod known_job;
 mod moment;
+mod removing;
 mod replacing;
 
 use crate::engine::{Engine, Options, Stores};
