@@ -54,14 +54,14 @@ describe('handlers that compute', () => {
   })
 
   it('runs handlers in threads', async () => {
-    const it = worker('threads', { lease: '1s', concurrency: 8 })
+    const it = worker('threads', { lease: '2s', concurrency: 8 })
     const thread = new URL(`file://${join(__dirname, 'thread-handler.js')}`)
     it.handle('default', { thread, graceMs: 20_000 })
     it.handle('forever', { thread, threads: 1, graceMs: 1 })
     it.handle('missing', { thread: new URL('file:///no/such.js'), threads: 1 })
     const push = async (payload: object, kind = 'default'): Promise<string> => (await client.push('threads', payload, { kind })).id
     const ids = {
-      compute: await push({ do: 'compute', ms: 2_500 }), forever: await push({ do: 'compute forever' }, 'forever'), wait: await push({ do: 'wait' }), calls: await push({ do: 'calls' }),
+      compute: await push({ do: 'compute', ms: 3_500 }), forever: await push({ do: 'compute forever' }, 'forever'), wait: await push({ do: 'wait' }), calls: await push({ do: 'calls' }),
       fatal: await push({ do: 'fatal' }), exit: await push({ do: 'exit' }), function: await push({ do: 'function' }), missing: await push({}, 'missing'),
       park: await push({ do: 'park' }),
     }
@@ -77,7 +77,7 @@ describe('handlers that compute', () => {
     await it.stop()
     await running
     const [compute, , wait, calls, , exit, fn, missing, park] = jobs
-    assert.deepEqual([compute.result, compute.attempt], [{ isMainThread: false, fee: 12345678901234567890n, text: '{"do":"compute","ms":2500}' }, 1])
+    assert.deepEqual([compute.result, compute.attempt], [{ isMainThread: false, fee: 12345678901234567890n, text: '{"do":"compute","ms":3500}' }, 1])
     assert.equal(wait.state, 'succeeded')
     assert.equal((await client.find('from-threads', 'aborted'))?.payload, 'aborted: Cancelled, true')
     assert.deepEqual([calls.progress?.note, (await client.get(calls.result as string)).queue], ['from a thread', 'from-threads'])

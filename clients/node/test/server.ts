@@ -78,14 +78,18 @@ export const half: Script[number] = (response) => {
   setImmediate(() => response.socket?.destroy())
 }
 
+/** How long a job may take: less than a test, so that what became of it is said. */
+const ONCE_MS = 40_000
+
 /** The job once it is in one of these states, as a stream of events tells. */
 export async function once(client: Client, id: string, ...states: State[]): Promise<Job> {
-  for await (const event of client.events()) {
+  for await (const event of client.events({ signal: AbortSignal.timeout(ONCE_MS) })) {
     const job = await client.get(id)
     if (states.includes(job.state)) return job
     assert.ok(event.type !== 'lost')
   }
-  throw new Error('the stream has ended')
+  const { state, attempt, crashes, message } = await client.get(id)
+  throw new Error(`expected job ${id} to be ${states.join(' or ')} by now, found ${JSON.stringify({ state, attempt, crashes, message })}`)
 }
 
 /** Runs the worker until this job has ended. */

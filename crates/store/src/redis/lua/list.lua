@@ -27,11 +27,12 @@ end
 
 -- The same in reverse order.
 local function page_back(key)
-  if after_id == '' then return redis.call('ZREVRANGE', key, 0, limit - 1, 'WITHSCORES') end
+  if after_id == '' then return redis.call('ZRANGE', key, 0, limit - 1, 'REV', 'WITHSCORES') end
   local was = redis.call('ZSCORE', key, after_id)
   redis.call('ZADD', key, least, after_id)
-  local rank = redis.call('ZREVRANK', key, after_id)
-  local rows = redis.call('ZREVRANGE', key, rank + 1, rank + limit, 'WITHSCORES')
+  -- Its place from the end, and one further.
+  local start = redis.call('ZCARD', key) - redis.call('ZRANK', key, after_id)
+  local rows = redis.call('ZRANGE', key, start, start + limit - 1, 'REV', 'WITHSCORES')
   if was then redis.call('ZADD', key, was, after_id) else redis.call('ZREM', key, after_id) end
   return rows
 end
