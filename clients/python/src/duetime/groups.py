@@ -66,8 +66,8 @@ class _QueueCalls(_Group):
 
     @call
     async def set(self, queue: str, /, **settings: Any) -> dict[str, Any]:
-        """Changes settings, such as `retry`, `lease`, `max_running`, `rate`, `max_waiting`, `when_full`, `retention`, `target`. `None`
-        resets one to its default; what is left out stays. Raises `Invalid`."""
+        """Changes settings, such as `retry`, `lease`, `max_running`, `rate`, `max_waiting`, `when_full`, `retention`, `target`.
+        `None` resets one to its default; what is left out stays. Raises `Invalid`."""
         return await self._do("PUT", queue, body=_settings(settings))
 
     @call
