@@ -97,7 +97,7 @@ class Pushed:
     state: str
     due_at: datetime
     outcome: str
-    """`created`, `kept` or `replaced` if the key was held, `repeated` for a repeat with the same origin, `dropped` (there is no job)
+    """`created`, `kept` or `replaced` if the key was held, `repeated` for a repeat with the same origin, `dropped` (no job)
     if the queue was full."""
 
 
