@@ -285,7 +285,7 @@ fn is_unavailable(item: &AttentionItem) -> bool {
     is_degraded && item.message.as_deref().is_some_and(|message| message.contains(UNAVAILABLE))
 }
 
-/// A store that does not answer is told once, in the first of the parts that need it, with the longest of their reasons.
+/// One item for a store that does not answer: the first of the parts that need it, with the longest of their reasons.
 fn once(parts: Vec<AttentionItem>, is_one_store: bool) -> Vec<AttentionItem> {
     // What only the broker does fails with it, whatever its reason.
     let of_broker = |code| {
@@ -544,7 +544,7 @@ mod tests {
         let rest = &all[4..];
         let first = (DegradedCode::BrokerUnavailable, redis);
         let beside = [&[first.clone(), (DegradedCode::Recording, sql)], rest].concat();
-        assert_eq!(told(&all, false), beside, "beside a ledger each of both is told");
+        assert_eq!(told(&all, false), beside, "a broker and a ledger are two stores");
         let alone = [&[broker, all[1].clone()], rest].concat();
         assert_eq!(told(&alone, true), [&[first], rest].concat());
         assert_eq!(told(rest, true), rest);

@@ -5,7 +5,7 @@
 //! a moment it may give fewer than there are. Each process counts for itself, and several may exceed the limit by what the others have
 //! given within [`COUNT_EVERY`].
 //!
-//! What waits again or comes from elsewhere needs no place: retries, released and moved jobs, imports.
+//! Retries, released and moved jobs, and imports need no place.
 
 use super::{QueueCounter, Settings};
 use crate::clock::Millis;
