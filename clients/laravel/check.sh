@@ -1,5 +1,5 @@
 #!/bin/sh
-# Strict checks: the syntax of each file, and phpstan at its highest level where it is installed (neither Debian nor npm nor PyPI has it).
+# Strict checks: the syntax of each file, and phpstan or psalm at its strictest level, where one is installed (neither Debian nor npm nor PyPI has them).
 set -eu
 cd "$(dirname "$0")"
 for file in $(find src tests config -name '*.php'); do
@@ -8,6 +8,11 @@ for file in $(find src tests config -name '*.php'); do
 done
 composer validate --no-interaction --quiet --no-check-version || { composer validate --no-interaction; exit 1; }
 if command -v phpstan > /dev/null; then
-    exec phpstan analyse --level max --no-progress --autoload-file tests/bootstrap.php src
+    exec phpstan analyse --level max --no-progress --autoload-file tests/analysis.php src
+elif command -v psalm > /dev/null; then
+    # In another folder, because it wants to find an installation by Composer beside composer.json.
+    config=$PWD/psalm.xml
+    cd /
+    exec psalm --config="$config" --no-cache --no-progress
 fi
-echo 'phpstan is not installed: only the syntax was checked'
+echo 'neither phpstan nor psalm is installed: only the syntax was checked'

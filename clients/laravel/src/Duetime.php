@@ -6,9 +6,10 @@ namespace Duetime\Laravel;
 
 use Duetime\{CancelOutcome, Client};
 use Illuminate\Bus\UniqueLock;
-use Illuminate\Contracts\Cache\Repository;
+use Illuminate\Contracts\Cache\{LockProvider, Repository};
+use Illuminate\Contracts\Config\Repository as Config;
 use Illuminate\Contracts\Container\Container;
-use Illuminate\Contracts\Queue\ShouldBeUnique;
+use Illuminate\Contracts\Queue\{Factory, ShouldBeUnique};
 
 /** What Laravel's queues cannot do: cancel jobs. Behind the facade `Duetime`. */
 final class Duetime
@@ -30,14 +31,18 @@ final class Duetime
         if ($name === null) {
             throw new \InvalidArgumentException('expected a key, or a job that is ' . Keyed::class . ' or unique, got ' . get_debug_type($key));
         }
-        $duetime = $this->queue($connection ?? $job->connection ?? null);
-        $outcome = $duetime->client->cancelByKey($duetime->getQueue($queue ?? $job->queue ?? null), $name);
+        $said = static fn (mixed $name): ?string => \is_string($name) ? $name : null;
+        $duetime = $this->queue($connection ?? $said($job->connection ?? null));
+        $outcome = $duetime->client->cancelByKey($duetime->getQueue($queue ?? $said($job->queue ?? null)), $name);
         if ($job instanceof ShouldBeUnique && $outcome === CancelOutcome::Cancelled) {
+            /** @var Repository $cache */
             $cache = $this->app->make(Repository::class);
             if (method_exists(UniqueLock::class, 'release')) {
                 (new UniqueLock($cache))->release($job);
             } else {
-                (method_exists($job, 'uniqueVia') ? $job->uniqueVia() : $cache)->lock(JobOptions::lock($job))->forceRelease();
+                /** @var LockProvider $locks */
+                $locks = method_exists($job, 'uniqueVia') ? $job->uniqueVia() : $cache;
+                $locks->lock(JobOptions::lock($job))->forceRelease();
             }
         }
         return $outcome;
@@ -61,10 +66,14 @@ final class Duetime
 
     private function queue(?string $connection): DuetimeQueue
     {
+        /** @var Config $config */
         $config = $this->app->make('config');
-        $isOurs = static fn (?string $name): bool => $config->get("queue.connections.$name.driver") === 'duetime';
-        $name = $connection ?? ($isOurs($config->get('queue.default')) ? $config->get('queue.default') : 'duetime');
-        $queue = $this->app->make('queue')->connection($name);
+        /** @var Factory $queues */
+        $queues = $this->app->make('queue');
+        $default = $config->get('queue.default');
+        $isOurs = \is_string($default) && $config->get("queue.connections.$default.driver") === 'duetime';
+        $name = $connection ?? ($isOurs ? $default : 'duetime');
+        $queue = $queues->connection($name);
         return $queue instanceof DuetimeQueue ? $queue
             : throw new \InvalidArgumentException("expected a connection with the driver duetime, got $name");
     }

@@ -18,7 +18,7 @@ use Illuminate\Queue\Jobs\Job;
 final class DuetimeJob extends Job implements JobContract
 {
     private ?string $raw = null;
-    /** @var array<string, mixed>|null */
+    /** @var array<mixed>|null */
     private ?array $decoded = null;
     private ?\Throwable $error = null;
     private bool $isSettled = false;
@@ -31,7 +31,7 @@ final class DuetimeJob extends Job implements JobContract
         string $queue,
     ) {
         $this->container = $container;
-        $this->connectionName = $connectionName;
+        $this->connectionName = $connectionName ?? '';
         $this->queue = $queue;
     }
 
@@ -45,7 +45,7 @@ final class DuetimeJob extends Job implements JobContract
         return $this->raw ??= $this->job->payloadText();
     }
 
-    /** @return array<string, mixed> */
+    /** @return array<mixed> */
     public function payload(): array
     {
         return $this->decoded ??= (array) json_decode($this->getRawBody(), true);

@@ -7,7 +7,8 @@ namespace Duetime\Laravel;
 use Duetime\{Client, Clock, Duration, DuetimeError, Job, Json, Keeper, NewJob, RunningJob};
 use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Queue\{ClearableQueue, Queue as QueueContract};
-use Illuminate\Queue\Queue;
+use Illuminate\Queue\{Queue, QueueManager};
+use Psr\Log\LoggerInterface;
 
 /**
  * Laravel's queue on Duetime: pushes, and hands jobs to Laravel's worker.
@@ -30,11 +31,11 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     private readonly Keeper $keeper;
     private readonly string $worker;
     private ?DuetimeJob $running = null;
-    /** @var list<string>|null the queues of this round of the worker */
-    private ?array $round = null;
+    /** @var list<string> the queues of this round of the worker */
+    private array $round = [];
     private bool $isAsked = false;
     private bool $isAway = false;
-    /** @var list<Job> jobs that were fetched */
+    /** @var list<RunningJob> jobs that were fetched */
     private array $fetched = [];
     private float $fetchedAt = 0.0;
     private int $begun = 0;
@@ -58,28 +59,36 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
         $this->worker = gethostname() . '-' . getmypid();
     }
 
-    /** All its jobs that have not ended. */
+    /**
+     * All its jobs that have not ended.
+     *
+     * @param string|null $queue
+     */
     public function size($queue = null): int
     {
         $counts = $this->counts($queue);
         return (int) $counts['ready'] + (int) $counts['scheduled'] + (int) $counts['running'];
     }
 
+    /** @param string|null $queue */
     public function pendingSize($queue = null): int
     {
         return (int) $this->counts($queue)['ready'];
     }
 
+    /** @param string|null $queue */
     public function delayedSize($queue = null): int
     {
         return (int) $this->counts($queue)['scheduled'];
     }
 
+    /** @param string|null $queue */
     public function reservedSize($queue = null): int
     {
         return (int) $this->counts($queue)['running'];
     }
 
+    /** @param string|null $queue */
     public function creationTimeOfOldestPendingJob($queue = null): ?int
     {
         $counts = $this->counts($queue);
@@ -99,14 +108,25 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
 
     public function pushRaw($payload, $queue = null, array $options = [])
     {
-        return $this->client->pushJob($this->newJob($payload, $queue, $options['delay'] ?? null, null))->id;
+        /** @var \DateTimeInterface|\DateInterval|int|null $delay */
+        $delay = $options['delay'] ?? null;
+        return $this->client->pushJob($this->newJob($payload, $queue, $delay, null))->id;
     }
 
-    /** In one request, unless they wait for a commit. */
+    /**
+     * In one request, unless they wait for a commit.
+     *
+     * @param array<mixed> $jobs
+     * @param mixed $data
+     * @param string|null $queue
+     * @psalm-suppress TooManyArguments the delay is an argument since Laravel 11
+     */
     public function bulk($jobs, $data = '', $queue = null): void
     {
         $new = [];
-        foreach ((array) $jobs as $job) {
+        /** @var \Closure|string|object $job */
+        foreach ($jobs as $job) {
+            /** @var \DateTimeInterface|\DateInterval|int|null $delay */
             $delay = \is_object($job) ? $job->delay ?? null : null;
             if ($this->shouldDispatchAfterCommit($job)) {
                 $this->enqueue($delay, $job, $data, $queue);
@@ -122,39 +142,40 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     }
 
     /** A worker begins to ask for jobs of these queues. */
-    public function beginRound(string $queues): void
+    public function beginRound(?string $queues): void
     {
-        $this->round = $queues === '' ? [$this->default] : array_map(fn (string $queue): string => $this->getQueue($queue), explode(',', $queues));
+        $this->round = $queues === null || $queues === '' ? [$this->default] : array_map(fn (string $queue): string => $this->getQueue($queue), explode(',', $queues));
         $this->isAsked = false;
         $this->keeper->launch();
     }
 
+    /** @param string|null $queue */
     public function pop($queue = null): ?DuetimeJob
     {
         // A job that was neither deleted nor released waits for the end of its lease.
         $this->running?->abandon();
         $this->running = null;
         $queue = $this->getQueue($queue);
-        $isInRound = $this->round !== null && \in_array($queue, $this->round, true);
+        $isInRound = \in_array($queue, $this->round, true);
         $job = $isInRound ? $this->fetched() : null;
         if ($job === null) {
             if ($isInRound && $this->isAsked) {
                 return null;
             }
             $this->isAsked = $isInRound;
-            $queues = $isInRound ? array_values(array_filter($this->round ?? [], fn (string $one): bool => !$this->isPaused($one))) : [$queue];
+            $queues = array_values(array_filter($isInRound ? $this->round : [$queue], fn (string $one): bool => !$isInRound || !$this->isPaused($one)));
             $job = $queues === [] ? null : $this->fetch($queues, $isInRound);
         }
         if ($job === null) {
             return null;
         }
-        $running = RunningJob::of($job, $this->client->transport, $this->keeper);
-        return $this->running = new DuetimeJob($this->container, $this, $running, $this->connectionName, $job->queue);
+        return $this->running = new DuetimeJob($this->container, $this, $job, $this->connectionName, $job->queue);
     }
 
     /**
      * Cancels all waiting jobs. Those that run go on.
      *
+     * @param string|null $queue
      * @return int how many
      */
     public function clear($queue): int
@@ -201,14 +222,20 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
         $this->keeper->drop($job->receipt);
     }
 
+    /**
+     * @param \DateTimeInterface|\DateInterval|int|null $delay
+     * @param \Closure|string|object $job
+     * @psalm-suppress TooManyArguments the delay is an argument since Laravel 11
+     */
     private function enqueue(mixed $delay, mixed $job, mixed $data, ?string $queue): mixed
     {
         $payload = $this->createPayload($job, $this->getQueue($queue), $data, $delay);
-        return $this->enqueueUsing($job, $payload, $queue, $delay, fn ($payload, $queue, $delay): string
-            => $this->client->pushJob($this->newJob($payload, $queue, $delay, $job))->id);
+        $push = fn (string $payload, string $queue, \DateTimeInterface|\DateInterval|int|float|string|null $delay): string
+            => $this->client->pushJob($this->newJob($payload, $queue, $delay, $job))->id;
+        return $this->enqueueUsing($job, $payload, $this->getQueue($queue), $delay, $push);
     }
 
-    private function newJob(string $payload, ?string $queue, mixed $delay, mixed $job): NewJob
+    private function newJob(string $payload, ?string $queue, \DateTimeInterface|\DateInterval|int|float|string|null $delay, mixed $job): NewJob
     {
         return JobOptions::newJob($this->getQueue($queue), $payload, $delay, $job, $this->lease);
     }
@@ -221,12 +248,12 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     }
 
     /** The next of the jobs that were fetched, unless it is too late. */
-    private function fetched(): ?Job
+    private function fetched(): ?RunningJob
     {
         $age = static fn (float $since): float => Clock::now() - $since;
         while (($job = array_shift($this->fetched)) !== null) {
             if ($age($this->fetchedAt) < self::FRESH) {
-                $this->keeper->start($job->fields['receipt']);
+                $this->keeper->start($job->receipt);
                 if ($age($this->fetchedAt) < self::LATEST) {
                     $this->begun++;
                     return $job;
@@ -234,7 +261,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
             }
             // Too late: the child gives it back, or has done so.
             $this->isDirty = true;
-            $this->keeper->giveBack($job->fields['receipt']);
+            $this->keeper->giveBack($job->receipt);
         }
         return null;
     }
@@ -243,7 +270,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
      * @param list<string> $queues
      * @param bool $isInRound whether it may wait, and fetch more than one
      */
-    private function fetch(array $queues, bool $isInRound): ?Job
+    private function fetch(array $queues, bool $isInRound): ?RunningJob
     {
         if ($this->begun > 0) {
             // As many as begin in two thirds of the time, by what the last ones took.
@@ -262,7 +289,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
         }
         $this->fetchedAt = Clock::now();
         foreach ($jobs as $n => $job) {
-            $this->keeper->holdLease($job->fields['receipt'], $job->fields['lease'], null, $n === 0 ? null : self::PATIENCE);
+            $this->keeper->holdLease($job->receipt, $job->lease, null, $n === 0 ? null : self::PATIENCE);
         }
         $first = array_shift($jobs);
         $this->fetched = $jobs;
@@ -272,7 +299,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
 
     /**
      * @param list<string> $queues
-     * @return list<Job>
+     * @return list<RunningJob>
      */
     private function reserve(array $queues, float $wait, int $limit): array
     {
@@ -292,28 +319,35 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
                 $this->report($error);
             }
             $this->isAway = true;
-            usleep((int) (min(5.0, $error->retryAfter ?? 1.0) * random_int(500_000, 1_000_000)));
+            Clock::sleep(min(5.0, $error->retryAfter ?? 1.0) * random_int(500, 1_000) / 1_000);
             return [];
         }
         $this->unanswered = null;
         if ($this->isAway) {
             $this->isAway = false;
-            $this->container->bound('log') && $this->container->make('log')->notice('duetime: the server is back');
+            if ($this->container->bound('log')) {
+                /** @var LoggerInterface $log */
+                $log = $this->container->make('log');
+                $log->notice('duetime: the server is back');
+            }
         }
-        return $answer->jobs('leases');
+        return array_map(fn (Job $job): RunningJob => RunningJob::of($job, $transport, $this->keeper), $answer->jobs('leases'));
     }
 
     /** Laravel 12 and later pause queues by themselves (`queue:pause`). */
     private function isPaused(string $queue): bool
     {
+        /** @var QueueManager|null $queues */
         $queues = $this->container->bound('queue') ? $this->container->make('queue') : null;
-        return $queues !== null && method_exists($queues, 'isPaused') && $queues->isPaused($this->connectionName, $queue);
+        return $queues !== null && method_exists($queues, 'isPaused') && (bool) $queues->isPaused($this->connectionName, $queue);
     }
 
     private function report(\Throwable $error): void
     {
         if ($this->container->bound(ExceptionHandler::class)) {
-            $this->container->make(ExceptionHandler::class)->report($error);
+            /** @var ExceptionHandler $handler */
+            $handler = $this->container->make(ExceptionHandler::class);
+            $handler->report($error);
         }
     }
 }

@@ -4,6 +4,9 @@ declare(strict_types=1);
 
 namespace Duetime\Laravel;
 
+use Illuminate\Contracts\Container\Container;
+use Illuminate\Contracts\Events\Dispatcher;
+use Illuminate\Contracts\Queue\Factory;
 use Illuminate\Queue\Events\{JobExceptionOccurred, Looping};
 use Illuminate\Queue\QueueManager;
 use Illuminate\Support\ServiceProvider;
@@ -14,7 +17,7 @@ final class DuetimeServiceProvider extends ServiceProvider
     public function register(): void
     {
         $this->mergeConfigFrom(__DIR__ . '/../config/duetime.php', 'queue.connections.duetime');
-        $this->app->singleton(Duetime::class, static fn ($app): Duetime => new Duetime($app));
+        $this->app->singleton(Duetime::class, static fn (Container $app): Duetime => new Duetime($app));
         $this->callAfterResolving('queue', static function (QueueManager $queues): void {
             $queues->addConnector('duetime', static fn (): DuetimeConnector => new DuetimeConnector());
         });
@@ -22,11 +25,14 @@ final class DuetimeServiceProvider extends ServiceProvider
 
     public function boot(): void
     {
+        /** @var Dispatcher $events */
         $events = $this->app->make('events');
         $events->listen(Looping::class, function (Looping $event): void {
-            $queue = $this->app->make('queue')->connection($event->connectionName);
+            /** @var Factory $queues */
+            $queues = $this->app->make('queue');
+            $queue = $queues->connection($event->connectionName);
             if ($queue instanceof DuetimeQueue) {
-                $queue->beginRound((string) $event->queue);
+                $queue->beginRound($event->queue);
             }
         });
         $events->listen(JobExceptionOccurred::class, static function (JobExceptionOccurred $event): void {

@@ -29,13 +29,13 @@ final class JobOptions
             $about === null ? new Bytes($payload) : new RawJson($payload),
             kind: $name === '' ? null : substr($name, -self::KIND_MAX),
             key: self::key($job),
-            onConflict: $job instanceof Keyed && method_exists($job, 'onKeyConflict') ? $job->onKeyConflict() : null,
+            onConflict: $job instanceof Keyed && method_exists($job, 'onKeyConflict') ? (string) $job->onKeyConflict() : null,
             // A unique job is held by Laravel's own lock while it runs. The key holds it while it waits, for all machines. If it lasted
             // longer, a chain could not dispatch the same unique job next, which Laravel does before it deletes the first.
             keyUntil: $job instanceof Keyed || !$job instanceof ShouldBeUnique ? null : 'started',
             delay: $delay instanceof \DateTimeInterface ? null : self::delay($delay),
             dueAt: $delay instanceof \DateTimeInterface ? $delay : null,
-            tags: \is_object($job) && method_exists($job, 'tags') ? array_values(array_map('strval', (array) $job->tags())) : [],
+            tags: \is_object($job) && method_exists($job, 'tags') ? array_values(array_map(static fn (mixed $tag): string => (string) $tag, (array) $job->tags())) : [],
             maxAttempts: 0,
             maxCrashes: self::CRASHES,
             lease: $lease,
@@ -49,7 +49,7 @@ final class JobOptions
             return $job->key();
         }
         // A batch runs each of its jobs, unique or not, and does not end before each has ended.
-        if (!$job instanceof ShouldBeUnique || ($job->batchId ?? null) !== null) {
+        if (!$job instanceof ShouldBeUnique || isset(get_object_vars($job)['batchId'])) {
             return null;
         }
         $key = self::lock($job);
@@ -59,7 +59,7 @@ final class JobOptions
     /** The name of Laravel's lock for a unique job, up to its version 10. */
     public static function lock(object $job): string
     {
-        return 'laravel_unique_job:' . $job::class . (method_exists($job, 'uniqueId') ? $job->uniqueId() : ($job->uniqueId ?? ''));
+        return 'laravel_unique_job:' . $job::class . (string) (method_exists($job, 'uniqueId') ? $job->uniqueId() : ($job->uniqueId ?? ''));
     }
 
     /** Laravel takes a delay in the past as none. */

@@ -42,10 +42,25 @@ final class Answer
     public function list(string $name): array
     {
         $list = $this->member($name);
+        $elements = [];
         foreach (\is_array($list) ? $list : throw $this->odd($name) as $one) {
-            \is_array($one) || throw $this->odd($name);
+            $elements[] = \is_array($one) ? $one : throw $this->odd($name);
         }
-        return array_values($list);
+        return $elements;
+    }
+
+    /** Where the next page begins, or null after the last one. */
+    public function next(): ?string
+    {
+        $cursor = $this->fields['next_cursor'] ?? null;
+        return \is_string($cursor) ? $cursor : null;
+    }
+
+    /** Why this element of a batch was refused, or null if it was not. */
+    public function refusal(int $at): ?DuetimeError
+    {
+        $element = $this->fields[$at] ?? null;
+        return \is_array($element) && isset($element['code']) ? DuetimeError::problem($element) : null;
     }
 
     /**
@@ -57,7 +72,9 @@ final class Answer
     public function jobs(string $name): array
     {
         // The exact texts of jobs are rarely needed, so the answer is cut into them when the first one is.
-        [$jobs, $text, $texts] = [[], $this->text, null];
+        [$jobs, $text] = [[], $this->text];
+        /** @var list<string>|null $texts */
+        $texts = null;
         foreach ($this->list($name) as $at => $fields) {
             isset($fields['id']) || throw $this->odd('id');
             $exact = static function () use ($text, $name, $at, &$texts): string {

@@ -109,39 +109,24 @@ final class Client
      */
     public function pushMany(iterable $jobs): array
     {
-        [$answers, $batch, $bytes, $isFirst] = [[], [], 0, true];
-        $send = function () use (&$answers, &$batch, &$bytes, &$isFirst): void {
-            try {
-                $fields = $batch === [] ? [] : $this->sendPush('[' . implode(',', $batch) . ']')->read(static fn (array $all): array => array_map(
-                    static fn (array $one): Pushed|DuetimeError => isset($one['outcome']) ? Pushed::of($one) : DuetimeError::problem($one),
-                    \count($all) === \count($batch) ? array_values($all) : throw new \ValueError('as many as were pushed'),
-                ));
-            } catch (DuetimeError $error) {
-                if ($isFirst) {
-                    throw $error;
-                }
-                $fields = array_fill(0, \count($batch), $error);
-            }
-            foreach (array_keys($batch) as $n => $at) {
-                $answers[$at] = $fields[$n];
-            }
-            [$batch, $bytes, $isFirst] = [[], 0, false];
-        };
-        $at = 0;
+        /** @var array<int, string> $batch */
+        $batch = [];
+        [$answers, $bytes, $at, $isFirst] = [[], 0, 0, true];
         foreach ($jobs as $job) {
             try {
                 $json = $job->json();
-                if (\count($batch) === self::BATCH || ($batch !== [] && $bytes + \strlen($json) > self::BATCH_BYTES)) {
-                    $send();
-                }
-                $batch[$at] = $json;
-                $bytes += \strlen($json);
             } catch (Error\Invalid $error) {
-                $answers[$at] = $error;
+                $answers[$at++] = $error;
+                continue;
             }
-            $at++;
+            if (\count($batch) === self::BATCH || ($batch !== [] && $bytes + \strlen($json) > self::BATCH_BYTES)) {
+                $answers += $this->sendBatch($batch, $isFirst);
+                [$batch, $bytes, $isFirst] = [[], 0, false];
+            }
+            $batch[$at++] = $json;
+            $bytes += \strlen($json);
         }
-        $send();
+        $answers += $this->sendBatch($batch, $isFirst);
         ksort($answers);
         return array_values($answers);
     }
@@ -197,7 +182,7 @@ final class Client
             foreach ($answer->jobs('jobs') as $job) {
                 yield $job;
             }
-            $query['cursor'] = $answer->fields['next_cursor'] ?? null;
+            $query['cursor'] = $answer->next();
         } while ($query['cursor'] !== null);
     }
 
@@ -448,6 +433,27 @@ final class Client
         return $pairs === [] ? '' : '?' . implode('&', $pairs);
     }
 
+    /**
+     * @param array<int, string> $batch
+     * @param bool $throws if it could not be sent; else that is the error of each element
+     * @return array<int, Pushed|DuetimeError> by the keys of the batch
+     */
+    private function sendBatch(array $batch, bool $throws): array
+    {
+        if ($batch === []) {
+            return [];
+        }
+        try {
+            $answers = $this->sendPush('[' . implode(',', $batch) . ']')->read(static fn (array $all): array => array_map(
+                static fn (array $one): Pushed|DuetimeError => isset($one['outcome']) ? Pushed::of($one) : DuetimeError::problem($one),
+                \count($all) === \count($batch) ? array_values($all) : throw new \ValueError('as many as were pushed'),
+            ));
+        } catch (DuetimeError $error) {
+            $answers = $throws ? throw $error : array_fill(0, \count($batch), $error);
+        }
+        return array_combine(array_keys($batch), $answers);
+    }
+
     private function sendPush(string $json): Answer
     {
         return $this->transport->call('POST', '/v1/jobs', $json, deadline: $this->pushDeadline, tries: $this->pushTries);
@@ -459,7 +465,11 @@ final class Client
      */
     private function counts(string $verb, array $body): array
     {
-        return $this->transport->call('POST', "/v1/jobs/$verb", Json::object($body))->fields;
+        $counts = [];
+        foreach ($this->transport->call('POST', "/v1/jobs/$verb", Json::object($body))->fields as $outcome => $count) {
+            $counts[(string) $outcome] = (int) $count;
+        }
+        return $counts;
     }
 
     /** @param list<string> $done codes with which a repeat is answered if the answer to an earlier try was lost */

@@ -12,4 +12,10 @@ final class Clock
     {
         return hrtime(true) / 1e9;
     }
+
+    /** Waits for so many seconds, or until a signal comes. */
+    public static function sleep(float $seconds): void
+    {
+        usleep(max(0, (int) ($seconds * 1e6)));
+    }
 }

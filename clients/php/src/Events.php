@@ -15,6 +15,7 @@ final class Events
      * @param string $query of `GET /v1/events`
      * @return \Generator<int, array<mixed>>
      * @throws DuetimeError if the server refuses the stream
+     * @psalm-suppress InvalidReturnType it ends only with an exception
      */
     public function read(string $query): \Generator
     {
@@ -40,7 +41,7 @@ final class Events
                 throw DuetimeError::of(new Http\Response($status, [], $text));
             }
             $this->transport->next();
-            usleep((int) (Transport::backoff(++$failures) * 1e6));
+            Clock::sleep(Transport::backoff(++$failures));
         }
     }
 

@@ -7,7 +7,7 @@ namespace Duetime;
 /** What queues and schedules have in common. */
 abstract class Group
 {
-    /** Its name in paths and answers. */
+    /** @var string its name in paths and answers */
     protected const KIND = '';
 
     /** @internal */
@@ -22,12 +22,13 @@ abstract class Group
      */
     final public function list(): \Generator
     {
-        $cursor = null;
+        $cursor = '';
         do {
-            $answer = $this->transport->call('GET', '/v1/' . static::KIND . '?limit=100' . ($cursor === null ? '' : '&cursor=' . rawurlencode($cursor)));
+            $answer = $this->transport->call('GET', '/v1/' . static::KIND . '?limit=100' . $cursor);
             yield from $answer->list(static::KIND);
-            $cursor = $answer->fields['next_cursor'] ?? null;
-        } while (\is_string($cursor));
+            $next = $answer->next();
+            $cursor = '&cursor=' . rawurlencode((string) $next);
+        } while ($next !== null);
     }
 
     /**

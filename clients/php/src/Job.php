@@ -44,7 +44,10 @@ class Job
      */
     public function __construct(public readonly array $fields, protected readonly \Closure $text)
     {
-        $string = static fn (string $name): ?string => \is_string($fields[$name] ?? null) ? $fields[$name] : null;
+        $string = static function (string $name) use ($fields): ?string {
+            $value = $fields[$name] ?? null;
+            return \is_string($value) ? $value : null;
+        };
         $this->id = $string('id') ?? '';
         $this->queue = $string('queue') ?? '';
         $this->kind = $string('kind') ?? 'default';
@@ -104,9 +107,9 @@ class Job
     public function as(string $class): object
     {
         $constructor = (new \ReflectionClass($class))->getConstructor();
-        $payload = $this->payload;
-        if (!\is_array($payload) || ($payload !== [] && array_is_list($payload))) {
-            throw new Fatal("the payload must be a JSON object for $class, got " . get_debug_type($payload));
+        $payload = \is_array($this->payload) ? $this->payload : [null];
+        if ($payload !== [] && array_is_list($payload)) {
+            throw new Fatal("the payload must be a JSON object for $class, got " . get_debug_type($this->payload));
         }
         $arguments = [];
         foreach ($constructor?->getParameters() ?? [] as $parameter) {
@@ -119,9 +122,10 @@ class Job
             }
         }
         if ($payload !== []) {
-            throw new Fatal('`' . array_key_first($payload) . "` in the payload is unknown to $class");
+            throw new Fatal('`' . (string) array_key_first($payload) . "` in the payload is unknown to $class");
         }
         try {
+            /** @psalm-suppress MixedMethodCall the constructor checks the types */
             return new $class(...$arguments);
         } catch (\TypeError $error) {
             $name = preg_match('/Argument #\d+ \((\$\w+)\)/', $error->getMessage(), $found) === 1 ? ltrim($found[1], '$') : '?';

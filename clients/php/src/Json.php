@@ -37,7 +37,7 @@ final class Json
     /**
      * An object, also if it is empty. Members may be `RawJson`.
      *
-     * @param array<string, mixed> $members
+     * @param array<mixed> $members
      * @throws Invalid that names the member which has no form in JSON
      */
     public static function object(array $members): string
@@ -95,7 +95,7 @@ final class Json
     {
         // A byte that is not UTF-8 becomes three.
         $part = json_encode(substr($text, 0, self::MESSAGE), \JSON_INVALID_UTF8_SUBSTITUTE | \JSON_THROW_ON_ERROR);
-        return json_decode($part) . (\strlen($text) > self::MESSAGE ? '…' : '');
+        return (string) json_decode($part) . (\strlen($text) > self::MESSAGE ? '…' : '');
     }
 
     private static function blanks(string $text, int $at): int

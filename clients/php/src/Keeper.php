@@ -205,12 +205,14 @@ final class Keeper
     private function begin(): void
     {
         $php = \in_array(\PHP_SAPI, ['cli', 'phpdbg'], true) ? \PHP_BINARY : \PHP_BINDIR . '/php';
+        $pipes = [];
         $process = \function_exists('proc_open')
             ? proc_open([$php, '-d', 'display_errors=stderr', __DIR__ . '/keeper-process.php'], [['pipe', 'r'], ['pipe', 'w']], $pipes)
             : false;
         if ($process === false) {
             throw new \RuntimeException("leases cannot be extended: expected `proc_open` to start $php, got an error. Is it in `disable_functions`?");
         }
+        /** @var array{resource, resource} $pipes */
         [$this->process, $this->input, $this->output, $this->pid, $this->received] = [$process, $pipes[0], $pipes[1], (int) getmypid(), ''];
         [$this->sync, $this->synced] = [0, 0];
         stream_set_blocking($this->output, false);
@@ -225,16 +227,17 @@ final class Keeper
         }
         $this->received .= (string) fread($this->output, 65_536);
         while (($end = strpos($this->received, "\n")) !== false) {
+            /** @var array{released?: true, sync?: int, id?: string, event?: string, code?: string, detail?: string} $message */
             $message = Json::decode(substr($this->received, 0, $end));
             $this->received = substr($this->received, $end + 1);
             if (isset($message['released'])) {
                 $this->hasReleased = true;
             } elseif (isset($message['sync'])) {
-                $this->synced = (int) $message['sync'];
-            } elseif ($message['event'] === 'unsettled') {
-                $this->unsettled[] = $message;
-            } elseif (isset($this->held[$message['id']])) {
-                $this->events[(string) $message['id']] = (string) $message['event'];
+                $this->synced = $message['sync'];
+            } elseif (isset($message['id'], $message['code'], $message['detail'])) {
+                $this->unsettled[] = ['id' => $message['id'], 'code' => $message['code'], 'detail' => $message['detail']];
+            } elseif (isset($message['id'], $message['event']) && isset($this->held[$message['id']])) {
+                $this->events[$message['id']] = $message['event'];
             }
         }
         if ($this->held !== [] && feof($this->output)) {
@@ -248,8 +251,7 @@ final class Keeper
         if ($this->process !== null && $this->pid === getmypid()) {
             // A process that a handler has forked may keep its input open.
             $this->write("{\"end\":true}\n");
-            fclose($this->input);
-            fclose($this->output);
+            array_map(fclose(...), [$this->input, $this->output]);
             proc_close($this->process);
         }
         $this->process = null;

@@ -7,6 +7,11 @@ namespace Duetime;
 /**
  * What runs in the child of `Keeper`. Its input has a line for everything that is held, dropped or settled; its output a line for
  * what the parent should know. It goes on to settle what it was given after the parent has ended, and to nothing else.
+ *
+ * @phpstan-type Hold array{hold: string, at: float, method: string, path: string, body: string, every: float,
+ *     limit?: array{after: float, path: string, body: string}|null, release?: string|null, patience?: float|null, expires?: float}
+ * @phpstan-type Held array{method: string, path: string, body: string, every: float, limit: array{after: float, path: string, body: string}|null,
+ *     release: string|null, expires: float, due: float, since: float, limitAt: float, giveBackAt: float}
  */
 final class KeeperProcess
 {
@@ -32,14 +37,14 @@ final class KeeperProcess
     private float $killAt = \INF;
     private float $settleAt = 0.0;
     private int $batch = self::BATCH;
-    /** @var array<string, array<string, mixed>> leases and locks, by id */
+    /** @var array<array-key, Held> leases and locks, by id */
     private array $held = [];
-    /** @var array<string, array{line: string, since: float, tries: int}> outcomes, by receipt */
+    /** @var array<array-key, array{line: string, since: float, tries: int}> outcomes, by receipt */
     private array $settles = [];
     /** @var list<int> whoever waits for the outcomes */
     private array $syncs = [];
 
-    /** @param array<string, mixed> $config */
+    /** @param array{servers: list<string>, token: string, ca: string|null, parent: int, healthFile: string|null} $config */
     public function __construct(array $config)
     {
         $this->transport = new Transport($config['servers'], $config['token'], ca: $config['ca']);
@@ -70,7 +75,7 @@ final class KeeperProcess
                 $this->killAt = \INF;
             }
             foreach (array_keys($this->held) as $id) {
-                $this->keep($id);
+                $this->keep((string) $id);
             }
             if ($this->healthFile !== null && $this->held !== []) {
                 touch($this->healthFile);
@@ -80,7 +85,8 @@ final class KeeperProcess
         $this->giveBack(true);
         for ($until = $this->now + self::LAST_DEADLINE; $this->settles !== [] && $this->now < $until; $this->now = Clock::now()) {
             $this->settle(self::LAST_DEADLINE);
-            $this->settles === [] || usleep((int) (self::PAUSE * 1e6));
+            /** @psalm-suppress RedundantCondition `settle` removes what is settled */
+            $this->settles === [] || Clock::sleep(self::PAUSE);
         }
     }
 
@@ -126,12 +132,27 @@ final class KeeperProcess
             }
             return;
         }
+        if (str_starts_with($line, '{"hold":')) {
+            /** @var Hold $hold */
+            $hold = Json::decode($line);
+            $this->held[$hold['hold']] = [
+                'method' => $hold['method'],
+                'path' => $hold['path'],
+                'body' => $hold['body'],
+                'every' => $hold['every'],
+                'limit' => $hold['limit'] ?? null,
+                'release' => $hold['release'] ?? null,
+                'expires' => $hold['expires'] ?? \INF,
+                'due' => $hold['at'] + $hold['every'],
+                'since' => $hold['at'],
+                'limitAt' => $hold['at'] + ($hold['limit']['after'] ?? \INF),
+                'giveBackAt' => $hold['at'] + ($hold['patience'] ?? \INF),
+            ];
+            return;
+        }
+        /** @var array{start?: string, give_back?: string, drop?: string, stop?: float, end?: true, sync?: int} $message */
         $message = Json::decode($line);
-        if (isset($message['hold'])) {
-            $at = (float) $message['at'];
-            $this->held[$message['hold']] = $message + ['due' => $at + $message['every'], 'since' => $at,
-                'limitAt' => $at + ($message['limit']['after'] ?? \INF), 'giveBackAt' => $at + ($message['patience'] ?? \INF)];
-        } elseif (isset($message['start'])) {
+        if (isset($message['start'])) {
             isset($this->held[$message['start']]) && $this->held[$message['start']]['giveBackAt'] = \INF;
         } elseif (isset($message['give_back'])) {
             // Not before now, as those that lose their patience.
@@ -160,8 +181,7 @@ final class KeeperProcess
                 $answer = $this->transport->call('POST', '/v1/settle', "[$lines]", deadline: 5, tries: \count($this->transport->servers));
                 foreach (array_keys($batch) as $n => $receipt) {
                     $this->settles[$receipt]['tries'] += $answer->tries - 1;
-                    $error = isset($answer->fields[$n]['code']) ? DuetimeError::problem($answer->fields[$n]) : null;
-                    $this->settled((string) $receipt, $error, $deadline);
+                    $this->settled((string) $receipt, $answer->refusal($n), $deadline);
                 }
             } catch (DuetimeError $error) {
                 if (\count($batch) > 1 && !$error->mayPass()) {
@@ -200,7 +220,7 @@ final class KeeperProcess
     private function giveBack(bool $all = false): void
     {
         foreach ($this->held as $id => $one) {
-            if (isset($one['release']) && ($all ? $one['giveBackAt'] !== \INF : $this->now >= $one['giveBackAt'])) {
+            if ($one['release'] !== null && ($all ? $one['giveBackAt'] !== \INF : $this->now >= $one['giveBackAt'])) {
                 unset($this->held[$id]);
                 $this->settles[$id] = ['line' => "{\"receipt\":\"$id\",\"release\":{}}", 'since' => $this->now, 'tries' => 0];
                 $this->settleAt = $this->now;
@@ -211,9 +231,11 @@ final class KeeperProcess
     /** Releases what is held, and has the parent end. */
     private function stop(): void
     {
-        foreach (array_filter($this->held, static fn (array $one): bool => isset($one['release'])) as $id => $one) {
-            $this->end($one['release'], null);
-            unset($this->held[$id]);
+        foreach ($this->held as $id => $one) {
+            if ($one['release'] !== null) {
+                $this->end($one['release'], null);
+                unset($this->held[$id]);
+            }
         }
         $this->say(['released' => true]);
         $this->kill(\SIGTERM);
@@ -244,11 +266,11 @@ final class KeeperProcess
     }
 
     /** Extends what is due, and ends what has taken too long. */
-    private function keep(string|int $id): void
+    private function keep(string $id): void
     {
         $one = $this->held[$id];
-        if ($this->now >= $one['limitAt']) {
-            $this->log('job ' . strtok((string) $id, '.') . ": the time limit of {$one['limit']['after']} s is exceeded, so its process is killed");
+        if ($one['limit'] !== null && $this->now >= $one['limitAt']) {
+            $this->log('job ' . strtok($id, '.') . ": the time limit of {$one['limit']['after']} s is exceeded, so its process is killed");
             $this->end($one['limit']['path'], $one['limit']['body']);
             unset($this->held[$id]);
             $this->kill(\SIGKILL);
@@ -266,7 +288,7 @@ final class KeeperProcess
             }
         } catch (DuetimeError $error) {
             $this->held[$id]['due'] = $this->now + min(self::PAUSE, $one['every']);
-            if (!$error->mayPass() || $this->now - $one['since'] >= ($one['expires'] ?? \INF)) {
+            if (!$error->mayPass() || $this->now - $one['since'] >= $one['expires']) {
                 unset($this->held[$id]);
                 $this->say(['id' => $id, 'event' => 'lost']);
             }

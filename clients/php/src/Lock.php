@@ -41,13 +41,13 @@ final class Lock
         $until = Clock::now() + Duration::seconds($wait, 'wait');
         $keeper = $extends ? new Keeper($transport) : null;
         $keeper?->launch();
-        for (;;) {
+        $fence = null;
+        while ($fence === null) {
             $left = max(0.0, $until - Clock::now());
             $part = min($left, self::WAIT_MAX);
             $body = ['owner' => $owner, 'ttl' => $ttl, 'wait' => Duration::text($part), 'keep_place' => $left > $part];
             try {
                 $fence = (int) $transport->call('PUT', Transport::path('locks', $name), Json::object($body), timeout: $part + $transport->timeout)->member('fence');
-                break;
             } catch (LockHeld $error) {
                 if ($left <= $part) {
                     throw $error;

@@ -9,9 +9,6 @@ final class Queues extends Group
 {
     protected const KIND = 'queues';
 
-    /** The settings that are durations. */
-    private const SPANS = ['lease', 'max_age'];
-
     /**
      * Changes the settings that are named, such as `["lease" => "5m", "max_running" => 20]`; null resets one to its default.
      *
@@ -24,10 +21,11 @@ final class Queues extends Group
      */
     public function set(string $queue, array $settings): array
     {
-        foreach (self::SPANS as $name) {
-            if (isset($settings[$name])) {
-                $settings[$name] = Duration::text($settings[$name], $name);
-            }
+        if (isset($settings['lease'])) {
+            $settings['lease'] = Duration::text($settings['lease'], 'lease');
+        }
+        if (isset($settings['max_age'])) {
+            $settings['max_age'] = Duration::text($settings['max_age'], 'max_age');
         }
         return $this->transport->call('PUT', $this->path($queue), Json::object($settings))->fields;
     }

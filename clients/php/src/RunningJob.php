@@ -13,6 +13,10 @@ final class RunningJob extends Job
     public readonly string $lease;
     private bool $isCancelled = false;
 
+    /**
+     * @param array<mixed> $fields
+     * @param \Closure(): string $text
+     */
     private function __construct(array $fields, \Closure $text, private readonly Transport $transport, private readonly ?Keeper $keeper)
     {
         parent::__construct($fields, $text);

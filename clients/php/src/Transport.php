@@ -119,7 +119,7 @@ final class Transport
                     throw $error;
                 }
                 $this->next();
-                usleep((int) ($pause * 1e6));
+                Clock::sleep($pause);
                 if ($isAborted !== null && $isAborted()) {
                     throw new Aborted('stopped while the server is unavailable');
                 }

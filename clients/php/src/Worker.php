@@ -29,7 +29,7 @@ final class Worker
     private array $handlers = [];
     /** @var list<callable(RunningJob, \Closure(RunningJob): mixed): mixed> */
     private array $around = [];
-    /** @var array<string, int> */
+    /** @var array<array-key, int> by queue: PHP makes a name of digits a number */
     private readonly array $weights;
     private readonly bool $isWeighted;
     private readonly Keeper $keeper;
@@ -76,10 +76,13 @@ final class Worker
         $this->isWeighted = !array_is_list($queues);
         $weights = [];
         foreach ($queues as $queue => $weight) {
-            if ($this->isWeighted && (!\is_int($weight) || $weight < 1)) {
+            if (!$this->isWeighted) {
+                $weights[(string) $weight] = 1;
+            } elseif (\is_int($weight) && $weight > 0) {
+                $weights[$queue] = $weight;
+            } else {
                 throw Invalid::field('queues', 'weights of 1 or more', json_encode($queues) ?: '');
             }
-            $weights[$this->isWeighted ? (string) $queue : (string) $weight] = $this->isWeighted ? (int) $weight : 1;
         }
         if ($weights === []) {
             throw Invalid::field('queues', 'at least one queue', '[]');
@@ -235,7 +238,7 @@ final class Worker
                 $this->touch();
                 $until = Clock::now() + $this->pause($error, $try);
                 while ($this->stops === 0 && ($left = $until - Clock::now()) > 0) {
-                    usleep((int) (min($left, 1.0) * 1e6));
+                    Clock::sleep(min($left, 1.0));
                 }
                 if ($this->stops > 0 || Clock::now() >= $this->stopAt) {
                     return null;
@@ -333,8 +336,9 @@ final class Worker
             try {
                 $answer = $this->transport->call('POST', '/v1/settle', "[$settle]", tries: \count($this->transport->servers));
                 $try += $answer->tries - 1;
-                if (isset($answer->fields[0]['code'])) {
-                    throw DuetimeError::problem($answer->fields[0]);
+                $refusal = $answer->refusal(0);
+                if ($refusal !== null) {
+                    throw $refusal;
                 }
                 $this->back();
             } catch (LeaseLost) {
@@ -352,7 +356,7 @@ final class Worker
                 if ($error->mayPass() && Clock::now() < $until && $this->keeper->event($job->receipt) !== 'lost') {
                     $this->away($error);
                     $this->touch();
-                    usleep((int) ($this->pause($error, $try) * 1e6));
+                    Clock::sleep($this->pause($error, $try));
                     continue;
                 }
                 $this->log('error', "job {$job->id}: its outcome ($verb) could not be reported, so it runs again: {$error->getMessage()}");
@@ -403,14 +407,16 @@ final class Worker
         return $order;
     }
 
-    /** @return array<int, mixed> the handlers that signals had before */
+    /** @return array<int, callable(int): void|int> the handlers that signals had before */
     private function listen(): array
     {
         $before = [];
         if (\function_exists('pcntl_async_signals')) {
             pcntl_async_signals(true);
             foreach ([\SIGTERM, \SIGINT] as $signal) {
-                $before[$signal] = pcntl_signal_get_handler($signal);
+                /** @var callable(int): void|int $handler */
+                $handler = pcntl_signal_get_handler($signal);
+                $before[$signal] = $handler;
                 pcntl_signal($signal, function (): void {
                     if ($this->keeper->hasReleased()) {
                         // It sends the last signal, once it has released the job.
@@ -426,11 +432,11 @@ final class Worker
         return $before;
     }
 
-    /** @param array<int, mixed> $handlers */
+    /** @param array<int, callable(int): void|int> $handlers */
     private function listenAs(array $handlers): void
     {
         foreach ($handlers as $signal => $handler) {
-            pcntl_signal($signal, \is_callable($handler) || \is_int($handler) ? $handler : \SIG_DFL);
+            pcntl_signal($signal, $handler);
         }
     }
 

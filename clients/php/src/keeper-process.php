@@ -6,4 +6,6 @@ declare(strict_types=1);
 
 require __DIR__ . '/autoload.php';
 
-(new Duetime\KeeperProcess(Duetime\Json::decode((string) fgets(\STDIN))))->run();
+/** @var array{servers: list<string>, token: string, ca: string|null, parent: int, healthFile: string|null} $config */
+$config = Duetime\Json::decode((string) fgets(\STDIN));
+(new Duetime\KeeperProcess($config))->run();

@@ -224,6 +224,18 @@ final class TransportTest extends TestCase
         }
     }
 
+    public function testABatchThatIsRefusedIsNoErrorOfTheJobAfterIt(): void
+    {
+        $http = new ScriptedHttp([ScriptedHttp::problem(413, 'body_too_large')]);
+        try {
+            (new Client(self::TWO, '', http: $http))->pushMany(array_fill(0, 10_001, new \Duetime\NewJob('q')));
+            self::fail('it is accepted');
+        } catch (Invalid $error) {
+            self::assertSame('body_too_large', $error->errorCode);
+        }
+        self::assertCount(1, $http->sent);
+    }
+
     public function testWhatHasNoFormInJsonNamesItsField(): void
     {
         $client = new Client(self::TWO, '', http: new ScriptedHttp([]));

@@ -142,21 +142,20 @@ final class CurlHttp implements Http
      */
     private function handle(array $options): \CurlHandle
     {
-        $isOther = $this->handle === null || $this->pid !== getmypid();
-        if ($isOther) {
-            [$this->handle, $this->pid] = [curl_init(), (int) getmypid()];
-        }
-        if ($isOther || array_diff_key($this->options, $options) !== []) {
-            curl_reset($this->handle);
-            curl_setopt_array($this->handle, self::common($this->ca) + [\CURLOPT_RETURNTRANSFER => true, \CURLOPT_HEADER => true, \CURLINFO_HEADER_OUT => true]);
+        $isOurs = $this->pid === getmypid();
+        $handle = $this->handle !== null && $isOurs ? $this->handle : curl_init();
+        if ($handle !== $this->handle || array_diff_key($this->options, $options) !== []) {
+            [$this->handle, $this->pid] = [$handle, (int) getmypid()];
+            curl_reset($handle);
+            curl_setopt_array($handle, self::common($this->ca) + [\CURLOPT_RETURNTRANSFER => true, \CURLOPT_HEADER => true, \CURLINFO_HEADER_OUT => true]);
             $this->options = [];
         }
         foreach ($options as $option => $value) {
             if (!isset($this->options[$option]) || $this->options[$option] !== $value) {
-                curl_setopt($this->handle, $option, $value);
+                curl_setopt($handle, $option, $value);
             }
         }
         $this->options = $options;
-        return $this->handle;
+        return $handle;
     }
 }

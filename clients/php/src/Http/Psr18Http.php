@@ -25,7 +25,7 @@ final class Psr18Http implements Http
     {
         $request = $this->requests->createRequest($method, $url);
         foreach ($headers as $header) {
-            [$name, $value] = explode(':', $header, 2);
+            [$name, $value] = explode(':', $header, 2) + [1 => ''];
             $request = $request->withHeader($name, trim($value));
         }
         if ($body !== null) {

@@ -16,10 +16,12 @@ use Duetime\Http\{Http, Response};
  *     $fake->run($worker);
  *
  * It knows pushes, `get`, `find`, `jobs` by queue and key, and cancels by id and key. For everything else use `Server`.
+ *
+ * @phpstan-type Fields array{id: string, queue: string, kind: string, state: string, attempt: int, ...<string, mixed>}
  */
 final class Fake implements Http
 {
-    /** @var array<string, array<string, mixed>> by id */
+    /** @var array<array-key, Fields> by id */
     private array $jobs = [];
     private int $last = 0;
 
@@ -74,7 +76,7 @@ final class Fake implements Http
     {
         $path = (string) parse_url($url, \PHP_URL_PATH);
         parse_str((string) parse_url($url, \PHP_URL_QUERY), $query);
-        $fields = $body === null ? [] : Json::decode($body);
+        $fields = $body === null ? [] : (array) Json::decode($body);
         $answer = match (true) {
             "$method $path" === 'POST /v1/jobs' => array_is_list($fields) ? array_map($this->push(...), $fields) : $this->push($fields),
             "$method $path" === 'POST /v1/jobs/cancel' => $this->cancelByKey($fields),
@@ -84,12 +86,12 @@ final class Fake implements Http
             str_ends_with($path, '/progress') => ['cancel_requested' => false],
             default => throw new \LogicException("Fake does not know $method $path: use Duetime\\Testing\\Server"),
         };
-        return new Response(isset($answer['code']) ? $answer['status'] : 200, [], Json::encode($answer));
+        return new Response(isset($answer['code']) ? (int) $answer['status'] : 200, [], Json::encode($answer));
     }
 
     /**
-     * @param array<string, mixed> $fields
-     * @return array<string, mixed>
+     * @param array<mixed> $fields
+     * @return array<mixed>
      */
     private function push(array $fields): array
     {
@@ -105,18 +107,20 @@ final class Fake implements Http
                 if (($fields['on_conflict'] ?? 'keep') === 'keep') {
                     return ['outcome' => 'kept'] + $job;
                 }
-                $this->jobs[$id] = $fields + ['outcome' => 'replaced'] + $job;
-                return $this->jobs[$id];
+                /** @var Fields $replaced */
+                $replaced = $fields + ['outcome' => 'replaced'] + $job;
+                return $this->jobs[$id] = $replaced;
             }
         }
         $id = (string) ++$this->last;
-        $this->jobs[$id] = $fields + ['id' => $id, 'kind' => 'default', 'state' => 'ready', 'attempt' => 0, 'tags' => [], 'version' => 1,
+        /** @var Fields $job */
+        $job = $fields + ['id' => $id, 'kind' => 'default', 'state' => 'ready', 'attempt' => 0, 'tags' => [], 'version' => 1,
             'due_at' => gmdate('Y-m-d\TH:i:s\Z'), 'finished_at' => '', 'outcome' => 'created'];
-        return $this->jobs[$id];
+        return $this->jobs[$id] = $job;
     }
 
     /**
-     * @param array<string, mixed> $fields
+     * @param array<mixed> $fields
      * @return array<string, int>
      */
     private function cancelByKey(array $fields): array
@@ -132,7 +136,7 @@ final class Fake implements Http
 
     /**
      * @param array<mixed> $query
-     * @return list<array<string, mixed>>
+     * @return list<Fields>
      */
     private function find(array $query): array
     {

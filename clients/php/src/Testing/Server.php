@@ -24,8 +24,8 @@ final class Server
     private readonly int $pid;
 
     /**
-     * @param resource $process
-     * @param array<int, resource> $pipes kept open: the server ends with its input, so it does not outlive a test that is killed
+     * @param resource|closed-resource $process
+     * @param array<resource> $pipes kept open: the server ends with its input, so it does not outlive a test that is killed
      */
     private function __construct(private $process, private readonly array $pipes, public readonly string $address)
     {
@@ -49,7 +49,7 @@ final class Server
         if ($process === false) {
             throw new \RuntimeException("expected a server from `$binary serve`: set DUETIME_BIN, or add duetime to the PATH");
         }
-        [$text, $until] = ['', Clock::now() + self::START];
+        [$text, $found, $until] = ['', [], Clock::now() + self::START];
         stream_set_blocking($pipes[1], false);
         while (preg_match('#https?://[0-9.:\[\]]+#', $text, $found) !== 1 || !str_contains($text, "\n")) {
             [$read, $none] = [[$pipes[1]], null];
@@ -60,7 +60,7 @@ final class Server
             }
         }
         unlink($log);
-        return new self($process, $pipes, $found[0]);
+        return new self($process, $pipes, $found[0] ?? '');
     }
 
     /** A client of the server, without a token. */
