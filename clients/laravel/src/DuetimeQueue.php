@@ -226,13 +226,14 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
      * @param \DateTimeInterface|\DateInterval|int|null $delay
      * @param \Closure|string|object $job
      * @psalm-suppress TooManyArguments the delay is an argument since Laravel 11
+     * @psalm-suppress PossiblyNullArgument Laravel's own drivers do the same
      */
     private function enqueue(mixed $delay, mixed $job, mixed $data, ?string $queue): mixed
     {
         $payload = $this->createPayload($job, $this->getQueue($queue), $data, $delay);
-        $push = fn (string $payload, string $queue, \DateTimeInterface|\DateInterval|int|float|string|null $delay): string
+        $push = fn (string $payload, ?string $queue, \DateTimeInterface|\DateInterval|int|float|string|null $delay): string
             => $this->client->pushJob($this->newJob($payload, $queue, $delay, $job))->id;
-        return $this->enqueueUsing($job, $payload, $this->getQueue($queue), $delay, $push);
+        return $this->enqueueUsing($job, $payload, $queue, $delay, $push);
     }
 
     private function newJob(string $payload, ?string $queue, \DateTimeInterface|\DateInterval|int|float|string|null $delay, mixed $job): NewJob

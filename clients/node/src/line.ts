@@ -78,6 +78,8 @@ const SETTLE_BYTES_MAX = 16 << 20
 // Outcomes that wait for the server; beyond that no more jobs are reserved.
 const UNSETTLED_MAX = 10_000
 const REFUSED_PAUSE_MS = 5_000
+// How many jobs a line of the log names.
+const IDS_SHOWN = 20
 // The longest pause that a server can ask for: a worker looks again soon.
 const PAUSE_MS_MAX = 30_000
 
@@ -128,7 +130,11 @@ export class Line {
       while (this.#settling !== undefined) await this.#settling
       clearTimeout(time)
       this.#over.abort()
-      if (this.#outbox.length > 0) this.#log('warn', `stopped with ${this.#outbox.length} outcomes that were not acknowledged; those jobs run again`)
+      if (this.#outbox.length > 0) {
+        const ids = this.#outbox.map(({ receipt }) => idOf(receipt))
+        const shown = ids.slice(0, IDS_SHOWN).join(', ') + (ids.length > IDS_SHOWN ? ' …' : '')
+        this.#log('warn', `stopped with ${ids.length} outcomes that were not acknowledged; these jobs run again: ${shown}`)
+      }
       clearInterval(this.#ticks)
       this.#transport.close()
     }

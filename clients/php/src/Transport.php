@@ -48,6 +48,9 @@ final class Transport
             $found[] = $server;
         }
         $this->servers = $found;
+        if ($ca !== null && !is_readable($ca)) {
+            throw Invalid::field('ca', 'a readable file of certificates', "\"$ca\"");
+        }
         $this->token = $token ?? (getenv('DUETIME_TOKEN') ?: '');
         $this->client = $http ?? new CurlHttp($ca);
         if ($timeout <= 0 || $deadline <= 0) {

@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Duetime\Tests;
 
 use Duetime\{Client, RunningJob, Trace, Worker};
-use Duetime\Error\{Forbidden, Unauthorized, Unavailable};
+use Duetime\Error\{Forbidden, Invalid, Unauthorized, Unavailable};
 use Duetime\Testing\Server;
 use PHPUnit\Framework\TestCase;
 
@@ -103,6 +103,12 @@ final class ProgramsTest extends TestCase
             } catch (\Duetime\DuetimeError $error) {
                 self::assertInstanceOf($class, $error);
             }
+        }
+        try {
+            new Client($address, ca: "$folder/no.pem");
+            self::fail('it is accepted');
+        } catch (Invalid $error) {
+            self::assertSame('ca', $error->field);
         }
         $this->expectException(Unavailable::class);
         (new Client($address, $tokens[0], timeout: 0.1, pushDeadline: 0.1))->push($queue, 1);

@@ -24,4 +24,10 @@ final class ServerTest extends TestCase
         self::assertSame(1, $worker->drain());
         self::assertSame(8, $client->wait($pushed->id, timeout: 5)->result);
     }
+
+    public function testAProgramThatIsNotThereIsNamed(): void
+    {
+        $this->expectExceptionMessageMatches('#`/nowhere/duetime serve`.*DUETIME_BIN#s');
+        Server::start('/nowhere/duetime');
+    }
 }

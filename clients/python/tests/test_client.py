@@ -8,8 +8,10 @@ import gc
 import http.server
 import inspect
 import os
+import pathlib
 import pickle
 import socketserver
+import subprocess
 import threading
 from datetime import datetime, timedelta, timezone
 from typing import Any, Callable
@@ -272,6 +274,40 @@ def test_a_unix_socket(tmp_path: object) -> None:
         with Client(f"unix:{path}") as client:
             assert client.why("7")["state"] == "ready"
         thread.join()
+
+
+def test_a_server_with_its_own_authority(tmp_path: pathlib.Path, queue: str) -> None:
+    cert, key = str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")
+    kind = ("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1")
+    named = ("-subj", "/CN=duetime", "-addext", "subjectAltName=IP:127.0.0.1", "-out", cert, "-keyout", key)
+    subprocess.run(["openssl", *kind, *named], check=True, stderr=subprocess.DEVNULL)
+
+    class Secret(Server):
+        arguments = ("serve", "--test", "--tls-cert", cert, "--tls-key", key)
+
+    with Secret() as server, server.client(ca=cert) as client:
+        assert server.url.startswith("https:")
+        worker = Worker(client, queue)
+        worker.handler("*")(lambda: "done")
+        pushed = client.push(queue, 1)
+        assert worker.drain().succeeded == 1
+        assert client.get(pushed.id).result == "done"
+        with pytest.raises(Unavailable, match="CERTIFICATE_VERIFY_FAILED"), server.client(push_deadline=0.5) as stranger:
+            stranger.push(queue, 1)
+
+        async def push() -> None:
+            async with server.async_client(ca=cert) as awaiting:
+                assert (await awaiting.push(queue, 1)).outcome == "created"
+
+        asyncio.run(push())
+
+
+def test_an_authority_that_cannot_be_read_is_told_at_once(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "no.pem").write_text("no certificate")
+    for file in ("/no/such.pem", str(tmp_path / "no.pem")):
+        with pytest.raises(Invalid) as raised:
+            Client("https://127.0.0.1", ca=file)
+        assert raised.value.field == "ca"
 
 
 @pytest.mark.parametrize(

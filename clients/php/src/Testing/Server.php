@@ -46,8 +46,10 @@ final class Server
         $binary ??= getenv('DUETIME_BIN') ?: 'duetime';
         $log = tempnam(sys_get_temp_dir(), 'duetime');
         $process = proc_open([$binary, 'serve', ...$arguments], [['pipe', 'r'], ['pipe', 'w'], ['file', $log, 'w']], $pipes);
+        $problem = static fn (string $got): \RuntimeException
+            => new \RuntimeException("expected an address from `$binary serve`, got: $got\nSet DUETIME_BIN, or add duetime to the PATH");
         if ($process === false) {
-            throw new \RuntimeException("expected a server from `$binary serve`: set DUETIME_BIN, or add duetime to the PATH");
+            throw $problem('nothing');
         }
         [$text, $found, $until] = ['', [], Clock::now() + self::START];
         stream_set_blocking($pipes[1], false);
@@ -56,7 +58,7 @@ final class Server
             stream_select($read, $none, $none, 1);
             $text .= (string) fread($pipes[1], 4096);
             if (feof($pipes[1]) || Clock::now() > $until) {
-                throw new \RuntimeException("expected an address from `$binary serve`, got: $text" . file_get_contents($log));
+                throw $problem($text . (string) file_get_contents($log));
             }
         }
         unlink($log);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import timedelta
@@ -60,6 +61,11 @@ def _settings(
             raise errors.invalid("server", "http://HOST:PORT, https://HOST:PORT or unix:PATH", one)
     if not servers:
         raise errors.invalid("server", "at least one address", server)
+    if ca is not None:
+        try:
+            ssl.create_default_context(cafile=ca)
+        except OSError as error:
+            raise errors.invalid("ca", "a readable file of certificates", f"{ca}: {error}") from None
     if token is None:
         token = os.environ.get("DUETIME_TOKEN") or None
     return Settings(tuple(servers), token, ca, **_limits(options))

@@ -115,6 +115,9 @@ struct JobCase {
     /// Events of this job that are logged.
     #[serde(default)]
     log: Vec<String>,
+    /// Whether the worker must name this job on its standard error.
+    #[serde(default)]
+    said: bool,
 }
 
 fn one() -> usize {
@@ -277,6 +280,9 @@ fn work(world: &mut World, language: Language, case: &WorkCase, queue: &str) -> 
         if let Some(event) = job.log.iter().find(|event| !worker.has_logged(event, id)) {
             return Err(format!("expected `{event}` of job {id} in the log, got {:?}", worker.log()));
         }
+    }
+    if let Some((id, _)) = jobs.iter().find(|(id, job)| job.said && !worker.said().contains(id.as_str())) {
+        return Err(format!("expected a word about job {id}, got {:?}", worker.said()));
     }
     judge(world, queue, &case.totals)
 }

@@ -24,6 +24,9 @@ pub(crate) enum Harm {
         retry_after: Option<String>,
         #[serde(default)]
         html: bool,
+        /// Only to requests whose body has more bytes.
+        #[serde(default)]
+        above: Option<usize>,
     },
 }
 
@@ -41,6 +44,16 @@ pub(crate) struct Fault {
 
 fn once() -> usize {
     1
+}
+
+impl Fault {
+    fn is_for(&self, request: &Message) -> bool {
+        let is_large = match self.harm {
+            Harm::Answer { above: Some(bytes), .. } => request.body.len() > bytes,
+            _ => true,
+        };
+        is_large && request.head.starts_with(&self.on)
+    }
 }
 
 pub(crate) struct Proxy {
@@ -76,9 +89,9 @@ impl Proxy {
 }
 
 /// Takes the harm that is planned for a request.
-fn take(faults: &Mutex<Vec<Fault>>, request: &str) -> Option<Harm> {
+fn take(faults: &Mutex<Vec<Fault>>, request: &Message) -> Option<Harm> {
     let mut faults = faults.lock().unwrap();
-    let place = faults.iter().position(|fault| request.starts_with(&fault.on))?;
+    let place = faults.iter().position(|fault| fault.is_for(request))?;
     let harm = faults[place].harm.clone();
     faults[place].times -= 1;
     if faults[place].times == 0 {
@@ -143,12 +156,11 @@ impl Message {
 /// Serves one connection of a client.
 fn pass(mut client: TcpStream, server: SocketAddr, faults: &Mutex<Vec<Fault>>) {
     while let Some(request) = Message::read(&mut client) {
-        let line = request.head.lines().next().unwrap_or_default();
-        let harm = take(faults, line);
+        let harm = take(faults, &request);
         if matches!(harm, Some(Harm::CutBefore)) {
             return;
         }
-        if let Some(Harm::Answer { status, retry_after, html }) = harm {
+        if let Some(Harm::Answer { status, retry_after, html, .. }) = harm {
             if client.write_all(answer(status, retry_after.as_deref(), html).as_bytes()).is_err() {
                 return;
             }

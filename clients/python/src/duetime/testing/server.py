@@ -44,7 +44,7 @@ class Server:
         assert output is not None
         for line in output:
             said += line
-            address = re.search(rb"http://[^\s/]+", line)
+            address = re.search(rb"https?://[^\s/]+", line)
             if address:
                 break
         else:

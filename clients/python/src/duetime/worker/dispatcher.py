@@ -51,6 +51,8 @@ SOON = 1.0
 RELEASED = Outcome.released()
 #: What one reserve asks for at most: the server's limit.
 RESERVE_JOBS = 1_000
+#: How many jobs a line of the log names.
+IDS_SHOWN = 20
 
 
 @dataclass
@@ -595,7 +597,9 @@ class Dispatcher:
             elif released_at is not None:
                 timeout = released_at + LEAVE - now
                 if timeout <= 0:
-                    log.warning("stopped with %d outcomes that were not acknowledged; those jobs run again", len(self._leases))
+                    ids = [lease.job.id for lease in self._leases.values()]
+                    shown = ", ".join(ids[:IDS_SHOWN]) + (" …" if len(ids) > IDS_SHOWN else "")
+                    log.warning("stopped with %d outcomes that were not acknowledged; these jobs run again: %s", len(ids), shown)
                     return
             self._to_end.clear()
             try:
