@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Laravel;
 
-use Duetime\{Json, RunningJob};
+use Duetime\{Json, RunningJob, Trace};
 use Illuminate\Container\Container;
 use Illuminate\Contracts\Queue\Job as JobContract;
 use Illuminate\Queue\Jobs\Job;
@@ -55,6 +55,14 @@ final class DuetimeJob extends Job implements JobContract
     public function attempts(): int
     {
         return $this->job->attempt + (int) ($this->payload()['attempts'] ?? 0);
+    }
+
+    /** Runs the handler, within the trace of its dispatch. */
+    public function fire(): void
+    {
+        Trace::within($this->job->trace, function (): void {
+            parent::fire();
+        });
     }
 
     public function release($delay = 0): void

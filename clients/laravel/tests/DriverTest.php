@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Laravel\Tests;
 
-use Duetime\{CancelOutcome, Client};
+use Duetime\{CancelOutcome, Client, Trace};
 use Duetime\Error\{Invalid, Protocol};
 use Duetime\Http\{Http, Response};
 use Duetime\Laravel\{DuetimeJob, DuetimeQueue, Keyed};
@@ -31,6 +31,17 @@ final class DriverTest extends Driver
         self::assertSame([Tagged::class, ['order:7', 'shop'], 0], [$job->kind, $job->tags, $job->fields['max_attempts']]);
         self::assertSame(Tagged::class, $job->payload['displayName']);
         self::assertSame('1m', $job->fields['lease']);
+    }
+
+    public function testAHandlerRunsInTheTraceOfItsDispatch(): void
+    {
+        require_once __DIR__ . '/../../php/tests/OpenTelemetry.php';
+        $trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+        Trace::within($trace, static fn (): mixed => Queue::push(new Traced()));
+        self::assertSame($trace, $this->only()->trace);
+        $this->artisan('queue:work', '--stop-when-empty', '--sleep=0');
+        self::assertSame(["trace $trace", 'succeeded'], [self::effects()[1], $this->only()->state]);
+        self::assertNull(Trace::current());
     }
 
     public function testDelaysAreKeptToTheMillisecond(): void
@@ -232,6 +243,14 @@ final class DriverTest extends Driver
     {
         Queue::pushRaw((string) json_encode(['uuid' => '7d3c', 'displayName' => Plain::class, 'job' => 'x', 'data' => [], 'attempts' => 2]));
         self::assertSame(3, $this->queue()->pop()?->attempts());
+    }
+}
+
+final class Traced extends Noted
+{
+    protected function act(): void
+    {
+        $this->note('trace ' . (string) Trace::current());
     }
 }
 
