@@ -16,6 +16,12 @@ final class Site
         return self::$server ??= Server::start(arguments: ['--store', 'memory', '--listen', '127.0.0.1:0']);
     }
 
+    /** Stops the server: the next test gets another one, without jobs. */
+    public static function renew(): void
+    {
+        self::$server = null;
+    }
+
     /**
      * The connection of a test, with queues of its own.
      *

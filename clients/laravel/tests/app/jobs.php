@@ -14,6 +14,9 @@ use Illuminate\Support\Facades\DB;
 
 // The jobs of the application: each notes what it does in the table `effects`.
 
+/** Seconds: delays are multiples of it, so that a slow machine does in time what is due at once. */
+const TICK = 10;
+
 function note(string $job, string $what): void
 {
     DB::table('effects')->insert(['job' => $job, 'what' => $what]);
@@ -60,7 +63,7 @@ final class ReleasesItself extends Noted
     protected function act(): void
     {
         if ($this->attempts() < 3) {
-            $this->release(1);
+            $this->release(TICK);
         }
     }
 }
@@ -68,7 +71,7 @@ final class ReleasesItself extends Noted
 final class FailsOnce extends Noted
 {
     public $tries = 2;
-    public $backoff = 1;
+    public $backoff = TICK;
 
     protected function act(): void
     {
@@ -83,7 +86,7 @@ final class FailsAlways extends Noted
     /** @return list<int> */
     public function backoff(): array
     {
-        return [1, 2];
+        return [TICK, 2 * TICK];
     }
 
     protected function act(): void
@@ -112,11 +115,11 @@ final class FailsByHand extends Noted
 
 final class UntilThen extends Noted
 {
-    public $backoff = 1;
+    public $backoff = TICK;
 
     public function retryUntil(): \DateTimeInterface
     {
-        return now()->addSeconds(2);
+        return now()->addSeconds(2 * TICK);
     }
 
     protected function act(): void
@@ -156,7 +159,7 @@ final class UniqueTwice extends Noted implements ShouldBeUnique
     {
         // The lock is held while it runs: this is no second job.
         self::dispatch($this->name);
-        $this->attempts() > 1 || $this->release(1);
+        $this->attempts() > 1 || $this->release(TICK);
     }
 }
 
@@ -201,7 +204,7 @@ final class Alone extends Noted
     /** @return list<object> */
     public function middleware(): array
     {
-        return [(new WithoutOverlapping('alone'))->releaseAfter(2)];
+        return [(new WithoutOverlapping('alone'))->releaseAfter(2 * TICK)];
     }
 }
 
@@ -313,7 +316,7 @@ final class OldStyle
     public function fire(Job $job, array $data): void
     {
         note('old style', 'attempt ' . $job->attempts() . ' with ' . json_encode($data));
-        $job->attempts() > 1 ? $job->delete() : $job->release(1);
+        $job->attempts() > 1 ? $job->delete() : $job->release(TICK);
     }
 }
 
