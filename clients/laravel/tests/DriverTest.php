@@ -89,7 +89,7 @@ final class DriverTest extends Driver
         self::assertSame(1, $this->queue()->size());
         $this->artisan('queue:work', '--stop-when-empty', '--sleep=0');
         self::assertStringContainsString('FailsByDefault', $this->artisan('queue:failed'));
-        $this->artisan('queue:prune-failed', '--hours=0');
+        $this->artisan('queue:prune-failed', '--hours=1');
         self::assertSame(1, DB::table('failed_jobs')->count(), 'it is not an hour old');
         DB::table('failed_jobs')->update(['failed_at' => '2020-01-01 00:00:00']);
         self::assertStringContainsString('1 entries deleted', $this->artisan('queue:prune-failed'));
