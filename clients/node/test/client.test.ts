@@ -171,10 +171,10 @@ describe('a client of a real server', () => {
   })
 
   it('pushes more than fit into a batch', async () => {
-    const jobs = Array.from({ length: 10_001 }, (_, payload) => ({ queue: 'batches', payload }))
-    assert.equal((await client.pushMany(jobs)).filter((one) => !(one instanceof Error)).length, 10_001)
-    assert.equal((await client.queues.get('batches')).ready, 10_001)
-    assert.equal(await client.queues.purge('batches'), 10_001)
+    const jobs = Array.from({ length: 1_001 }, (_, payload) => ({ queue: 'batches', payload }))
+    assert.equal((await client.pushMany(jobs)).filter((one) => !(one instanceof Error)).length, 1_001)
+    assert.equal((await client.queues.get('batches')).ready, 1_001)
+    assert.equal(await client.queues.purge('batches'), 1_001)
   })
 
   it('makes one job of an origin', async () => {

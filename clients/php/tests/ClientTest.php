@@ -130,20 +130,20 @@ final class ClientTest extends TestCase
     {
         [$client, $queue] = [Site::client(), Site::queue()];
         $jobs = (static function () use ($queue): \Generator {
-            for ($n = 0; $n < 10_050; $n++) {
+            for ($n = 0; $n < 2_050; $n++) {
                 yield match ($n) {
                     7 => new NewJob('not a name'),
-                    10_020 => new NewJob($queue, "\xff"),
+                    2_020 => new NewJob($queue, "\xff"),
                     default => new NewJob($queue, $n, tags: ['many']),
                 };
             }
         })();
         $answers = $client->pushMany($jobs);
-        self::assertCount(10_050, $answers);
+        self::assertCount(2_050, $answers);
         $refused = array_filter($answers, static fn (Pushed|DuetimeError $answer): bool => $answer instanceof DuetimeError);
-        self::assertSame([7 => 'queue', 10_020 => 'payload'], array_map(static fn (DuetimeError $error): ?string => $error->field, $refused));
-        self::assertSame(10_048, \count(iterator_to_array($client->jobs(queue: $queue, state: ['ready', 'scheduled'], page: 1000), false)));
-        self::assertSame(['cancelled' => 10_048], $client->cancelByTag('many', $queue));
+        self::assertSame([7 => 'queue', 2_020 => 'payload'], array_map(static fn (DuetimeError $error): ?string => $error->field, $refused));
+        self::assertSame(2_048, \count(iterator_to_array($client->jobs(queue: $queue, state: ['ready', 'scheduled'], page: 500), false)));
+        self::assertSame(['cancelled' => 2_048], $client->cancelByTag('many', $queue));
         self::assertSame([], $client->pushMany([]));
     }
 

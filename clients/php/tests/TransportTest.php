@@ -163,6 +163,7 @@ final class TransportTest extends TestCase
     {
         $server = stream_socket_server('tcp://127.0.0.1:0');
         self::assertNotFalse($server);
+        [$mine, $its] = (array) stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
         $pid = pcntl_fork();
         if ($pid === 0) {
             $connection = null;
@@ -173,13 +174,16 @@ final class TransportTest extends TestCase
                 }
                 $what === 'cut' || fwrite($connection, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]");
                 $connection = $what === 'answer' ? $connection : null;
+                $what === 'close' && fwrite($its, '.');
             }
             posix_kill((int) getmypid(), SIGKILL);
         }
         $transport = new Transport('http://' . stream_socket_get_name($server, false), '');
         $tries = static fn (): int => $transport->call('DELETE', '/v1/jobs/1')->tries;
         // The first connection breaks without an answer; the second was closed before the last request.
-        self::assertSame([1, 2, 1, 1], [$tries(), $tries(), $tries(), $tries()]);
+        self::assertSame([1, 2, 1], [$tries(), $tries(), $tries()]);
+        self::assertSame('.', fread($mine, 1));
+        self::assertSame(1, $tries());
         pcntl_waitpid($pid, $status);
     }
 
@@ -228,7 +232,7 @@ final class TransportTest extends TestCase
     {
         $http = new ScriptedHttp([ScriptedHttp::problem(413, 'body_too_large')]);
         try {
-            (new Client(self::TWO, '', http: $http))->pushMany(array_fill(0, 10_001, new \Duetime\NewJob('q')));
+            (new Client(self::TWO, '', http: $http))->pushMany(array_fill(0, 1_001, new \Duetime\NewJob('q')));
             self::fail('it is accepted');
         } catch (Invalid $error) {
             self::assertSame('body_too_large', $error->errorCode);

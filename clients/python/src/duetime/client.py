@@ -23,8 +23,9 @@ from .trace import current_headers
 from .transport import Awaiting, AwaitingTransport, Blocking, BlockingTransport, Transport, call, finish, stream
 from .values import Duration, Instant, date, instant, seconds, span, to_json, with_value
 
-#: What one request of `push_many` holds at most: jobs, and bytes of their bodies. The server's limits are 10,000 and 64 MiB.
-BATCH_JOBS, BATCH_BYTES = 10_000, 48 << 20
+#: What one request of `push_many` holds at most: jobs, and bytes of their bodies. The server's limits are 10,000 and 64 MiB; a busy
+#: one answers fewer within the time of a try.
+BATCH_JOBS, BATCH_BYTES = 1_000, 48 << 20
 #: The longest wait that one request asks for, in seconds. `wait` repeats it.
 WAIT_MAX = 20.0
 
