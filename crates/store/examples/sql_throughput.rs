@@ -73,8 +73,8 @@ async fn measure(name: &str, ledger: Arc<dyn Ledger>) {
 
     let start = Instant::now();
     let find = Find {
-        selector: Selector::Queue("default".into()),
-        queue: None,
+        selector: Selector::State,
+        queue: Some("default".into()),
         states: Vec::new(),
         kind: None,
         due: Window::ALL,

@@ -88,11 +88,6 @@ pub(crate) fn tally(sums: Sums) -> Tally {
     Tally::new([pending, succeeded, failed, cancelled], totals)
 }
 
-/// The rows of a queue in this stage.
-pub(crate) fn rows_of(tally: &Tally, stage: Stage) -> u64 {
-    [tally.pending, tally.succeeded, tally.failed, tally.cancelled][place(stage)]
-}
-
 /// The stages of these states; all stages if no state is named.
 pub(crate) fn stages(states: &[State]) -> Vec<Stage> {
     const ALL: [(Stage, State); 4] = [

@@ -296,21 +296,14 @@ impl Engine {
         self.services.search.are_in(ids, accepts).await
     }
 
-    /// A page of jobs. `limit` is 1 to 1000. Jobs that have ended come in the order of their ends, the latest one first. With
-    /// a key or a tag, or if the states are mixed, jobs come in the order of ids.
+    /// A page of jobs. `limit` is 1 to 1000. Jobs that have ended come in the order of their ends, the latest one first, parked
+    /// ones before them. Live and ended jobs of a queue come in this order, too, live ones first. With a key or a tag, or
+    /// without a queue and a state, jobs come in the order of ids.
     ///
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn find(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
         self.services.search.find(query, cursor, limit).await
-    }
-
-    /// The same, but jobs that have ended come in the order of their ids, too.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`].
-    pub async fn find_by_id(&self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
-        self.services.search.find_by_id(query, cursor, limit).await
     }
 
     /// Sets a queue's settings.

@@ -1,7 +1,8 @@
 //! Retention: removes finished jobs that have been kept long enough.
 //!
 //! Ledgers find jobs that ended long ago by an index over all queues. So if queues have their own retentions, ledgers are
-//! asked for jobs past the longest one. Queues with a shorter one are walked through, page by page.
+//! asked for jobs past the longest one. Queues with a shorter one are walked through, page by page, from what ended as long ago
+//! as that.
 
 use crate::api::DegradedCode;
 use crate::clock::Millis;
@@ -14,15 +15,15 @@ use crate::error::Error;
 use crate::limits::{STEP_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::model::id::JobRef;
 use crate::model::job::{Job, State};
-use crate::ports::{Broker, Find, Ledger, Queues, Retention, Selector, Tally, after};
+use crate::ports::{Broker, Find, Ledger, Place, Queues, Retention, Selector, Tally, after};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How often finished jobs past their retention are looked for.
 const PRUNE_EVERY: Duration = Duration::from_secs(10);
-/// Pages of a queue without jobs past retention that are read each time: a job that was pushed early may have ended late,
-/// and precede others.
+/// Pages of a queue without jobs past retention that are read each time: failed jobs may be kept for longer than the others,
+/// and on Redis alone those of other queues are among them.
 const IDLE_PAGES_MAX: usize = 10;
 
 /// Queues that are walked through each time.
@@ -146,12 +147,17 @@ impl Pruner {
         mut after: Option<String>,
         idle_pages_max: usize,
     ) -> Result<Option<String>, Error> {
+        let shortest = states.iter().map(|&state| kept_ms(state, kept)).min().unwrap_or(0);
         let mut idle_pages = 0;
         loop {
-            let find = Find::of(Selector::Queue(queue.clone()), states.to_vec(), STEP_JOBS_MAX);
-            let find = Find { after: after.clone(), ..find };
-            let found = self.ledger.find(find).await?;
             let now = self.broker.now();
+            let first = || Place::before_end(now.saturating_sub(shortest)).to_string();
+            let find = Find {
+                queue: Some(queue.clone()),
+                after: Some(after.unwrap_or_else(first)),
+                ..Find::of(Selector::State, states.to_vec(), STEP_JOBS_MAX)
+            };
+            let found = self.ledger.find(find).await?;
             let past = found.jobs.iter().filter(|job| is_past(job, kept, now));
             // A job that was retried by hand meanwhile stays.
             let past: Vec<JobRef> = past.map(|job| JobRef { id: job.id, version: Some(job.version) }).collect();
@@ -180,9 +186,13 @@ fn walked(tally: &Tally, kept: Retention, longest: Retention) -> Vec<State> {
     states
 }
 
+fn kept_ms(state: State, kept: Retention) -> Millis {
+    if state == State::Failed { kept.failed.0 } else { kept.succeeded.0 }
+}
+
 fn is_past(job: &Job, kept: Retention, now: Millis) -> bool {
-    let kept_ms = if job.stage.end_state() == Some(State::Failed) { kept.failed.0 } else { kept.succeeded.0 };
-    job.finished_at.is_some_and(|at| at.0.saturating_add(kept_ms) <= now)
+    let end = job.stage.end_state().zip(job.finished_at);
+    end.is_some_and(|(state, at)| at.0.saturating_add(kept_ms(state, kept)) <= now)
 }
 
 #[cfg(test)]

@@ -246,33 +246,33 @@ pub struct Page {
 pub enum Selector {
     /// Everything.
     All,
-    /// A queue.
-    Queue(Arc<str>),
+    /// State, of all queues or one. Redis alone lists live jobs as it holds them, and parked ones in the order in which they
+    /// were parked.
+    State,
     /// A key in a queue, of live and finished jobs.
     Key(Arc<str>, Arc<str>),
     /// A tag.
     Tag(Arc<str>),
-    /// When jobs ended, of all queues or one. The states are final ones, at least one.
-    Ended,
 }
 
 /// Where a job is in the order of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// In the order of ids, which is that of every selector but [`Selector::Ended`]: after this id.
+    /// In the order of ids: every job, but with [`Selector::State`] only those without an end, live or parked.
     Id(u64),
-    /// The newest end first, and of those at the same instant the highest id: after this end and this id. An end without a
-    /// time, that of a parked job, is [`NO_TIME`](Self::NO_TIME), so that parked jobs are the first ones.
+    /// With [`Selector::State`] after those, by the end: the newest first, and of those at the same instant the highest id.
     Ended(Reverse<Millis>, Reverse<u64>),
 }
 
 impl Place {
-    /// Later than any end.
-    pub const NO_TIME: Millis = i64::MAX.cast_unsigned();
+    /// Before those that ended at this instant or earlier.
+    pub fn before_end(at: Millis) -> Self {
+        Self::Ended(Reverse(at.saturating_add(1)), Reverse(JobId::MIN.get()))
+    }
 
-    /// Where a job is that ended then.
-    pub fn ended(finished_at: Option<Millis>, id: JobId) -> Self {
-        Self::Ended(Reverse(finished_at.unwrap_or(Self::NO_TIME)), Reverse(id.get()))
+    /// Where a job is with [`Selector::State`].
+    pub fn by_state(id: JobId, finished_at: Option<Millis>) -> Self {
+        finished_at.map_or(Self::Id(id.get()), |at| Self::Ended(Reverse(at), Reverse(id.get())))
     }
 }
 
@@ -329,32 +329,28 @@ impl Find {
     /// # Errors
     /// [`Error::Invalid`] if the cursor is none of this selector.
     pub fn after_place(&self) -> Result<Place, Error> {
-        let is_ended = self.selector == Selector::Ended;
-        let Some(text) = &self.after else {
-            let first = Place::Ended(Reverse(Place::NO_TIME), Reverse(Place::NO_TIME));
-            return Ok(if is_ended { first } else { Place::Id(0) });
-        };
-        let place = text.parse()?;
-        if matches!(place, Place::Ended(..)) != is_ended {
-            return Err(Error::invalid("cursor", "the `next_cursor` of an earlier answer", text));
+        let Some(text) = &self.after else { return Ok(Place::Id(0)) };
+        match text.parse()? {
+            Place::Ended(..) if self.selector != Selector::State => {
+                Err(Error::invalid("cursor", "the `next_cursor` of an earlier answer", text))
+            }
+            place => Ok(place),
         }
-        Ok(place)
     }
 
     /// Where a job is in the order of this search.
     pub fn place(&self, id: JobId, finished_at: Option<Millis>) -> Place {
-        if self.selector == Selector::Ended { Place::ended(finished_at, id) } else { Place::Id(id.get()) }
+        Place::by_state(id, finished_at.filter(|_| self.selector == Selector::State))
     }
 }
 
 /// A page of found rows.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The rows: for a ledger beside a broker, and for every ledger if the selector is [`Selector::Ended`], in the order of
-    /// their [places](Place).
+    /// The rows, in the order of their [places](Place). Redis alone lists only jobs that have ended in this order.
     pub jobs: Vec<Job>,
-    /// The cursor of the next page: a [`Place`] where they are in that order; `None` at the end. A page may be short, or empty, and still have a next one. Letters,
-    /// digits and `.;+/$_()-` only.
+    /// The cursor of the next page; `None` at the end. It is the text of a [`Place`], but with Redis alone it may be another. A page
+    /// may be short, or empty, and still have a next one. Letters, digits and `.;+/$_()-` only.
     pub next: Option<String>,
 }
 

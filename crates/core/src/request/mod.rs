@@ -352,7 +352,7 @@ impl Query {
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub struct Listed {
-    /// Waiting jobs of one queue come in due order, all else in the order of ids.
+    /// In the order that [`find`](crate::engine::Engine::find) tells.
     pub jobs: Vec<Job>,
     /// The opaque cursor of the next page; `None` at the end. A page may be short and still have a next one.
     pub next_cursor: Option<String>,

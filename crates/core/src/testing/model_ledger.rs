@@ -373,8 +373,7 @@ impl Ledger for ModelLedger {
         let place = |job: &Job| find.place(job.id, job.finished_at.map(|at| at.0));
         let fits = |job: &Job| {
             let selected = match &find.selector {
-                Selector::All | Selector::Ended => true,
-                Selector::Queue(queue) => *queue == job.queue,
+                Selector::All | Selector::State => true,
                 Selector::Key(queue, key) => *queue == job.queue && job.key.as_ref() == Some(key),
                 Selector::Tag(tag) => job.tags.contains(tag),
             };

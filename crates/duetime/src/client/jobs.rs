@@ -63,8 +63,8 @@ impl Jobs<'_> {
     }
 
     /// Finds the jobs that match a query: the waiting jobs of one queue in due order, and jobs that have ended with the newest
-    /// end first. Live and ended jobs together, and jobs with a key or a tag, come in the order of ids. Nothing is sent before
-    /// the first [`next`](Found::next).
+    /// end first. Live and ended jobs of a queue come with the live ones first, by id. Jobs with a key or a tag, and jobs of all
+    /// queues and states, come in the order of ids. Nothing is sent before the first [`next`](Found::next).
     pub fn find(self, query: Query) -> Found {
         Found { client: self.client.clone(), query, rest: Rest::All, read: Vec::new().into_iter() }
     }

@@ -170,7 +170,8 @@ pub(super) fn kicked(job: &Job) -> Marked {
 }
 
 impl super::Door {
-    /// Jobs of a tube in this state: delayed and ready ones in the order of their due times, buried ones in that of their ids.
+    /// Jobs of a tube in this state: delayed and ready ones in the order of their due times, buried ones in that of their ids, and behind
+    /// them those that failed otherwise, the newest first.
     pub(super) async fn find(&self, tube: &Tube, state: State, limit: usize) -> Result<Vec<Job>, Error> {
         let least = if state == State::Scheduled { PAGE_JOBS_MIN } else { 1 };
         // A page of jobs is in memory until one is chosen.
@@ -193,7 +194,7 @@ impl super::Door {
         let state = States { states: vec![state], retrying: false };
         let query = Query { queue: Some(tube.clone()), state, ..Query::default() };
         for _ in 0..VAIN_PAGES_MAX {
-            let mut listed = self.engine.find_by_id(&query, cursor.as_deref(), limit).await?;
+            let mut listed = self.engine.find(&query, cursor.as_deref(), limit).await?;
             if query.state.states != [State::Failed] {
                 listed.jobs.sort_by_key(|job| (job.due_at, job.id));
             }

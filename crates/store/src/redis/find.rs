@@ -1,15 +1,16 @@
 //! Finds jobs if Redis is its own ledger: through indexes, page by page, and never by a scan.
 //!
 //! A walk visits one partition after the other. In each it visits waiting jobs (queue by queue), running, finished and
-//! failed ones. This is the order of a job's life, so a job that moves on meanwhile is not missed. Jobs that have ended are
-//! also found by their ends, the latest end of all partitions first.
+//! failed ones. This is the order of a job's life, so a job that moves on meanwhile is not missed. By state, the walk visits
+//! live jobs. After them come those that have ended, of all partitions: parked ones in the order in which they were parked,
+//! then the others, the latest end first.
 
 use super::broker::Scored;
 use super::call::Text;
 use super::jobs::{Jobs, bytes};
 use duetime_core::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX, TAG_BYTES_MAX};
 use duetime_core::ports::{Detail, Find, Found, Place, Selector, Window, after};
-use duetime_core::{Error, Job, JobId, State};
+use duetime_core::{Error, Job, JobId, Millis, State};
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 const STOPS_MAX: usize = 128;
 /// Jobs read at a time.
 const CHUNK: usize = 100;
+/// What the places of parked jobs begin after. `KEPT` of `prelude.lua`.
+const KEPT: Millis = 281_474_976_710_656;
 
 /// The zones of a partition that a walk visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,17 +80,17 @@ impl FromStr for Stop {
 
 impl Jobs {
     pub(super) async fn find_page(&self, find: &Find) -> Result<Found, Error> {
-        if find.selector == Selector::Ended {
-            return self.find_ended(find).await;
-        }
+        let is_by_state = find.selector == Selector::State;
         let mut at = match &find.after {
+            Some(_) if is_by_state && find.after_place().is_ok() => return self.find_ended(find).await,
             Some(text) => Some(text.parse::<Stop>()?),
+            None if is_by_state && zones(find).is_empty() => return self.find_ended(find).await,
             None => first_stop(find, |queue| self.partitions.keys.partition_of(queue)),
         };
         let mut jobs = Vec::new();
         for _ in 0..STOPS_MAX {
             let Some(mut stop) = at else { break };
-            if stop.partition >= self.partitions.keys.partitions() {
+            if stop.partition >= self.partitions.keys.partitions() || !zones(find).contains(&stop.zone) {
                 return Err(Error::invalid("cursor", "the `next_cursor` of an earlier answer", &stop));
             }
             let is_by_queue = stop.zone == Zone::Waiting && queue_of(find).is_none();
@@ -125,20 +128,24 @@ impl Jobs {
                 break;
             }
         }
-        Ok(Found { jobs, next: at.map(|stop| stop.to_string()) })
+        let ended = || (is_by_state && !ended_zones(find).is_empty()).then(|| Place::Id(0).to_string());
+        Ok(Found { jobs, next: at.map(|stop| stop.to_string()).or_else(ended) })
     }
 
-    /// Jobs by their ends. Parked ones have the highest scores.
+    /// Jobs that have ended.
     async fn find_ended(&self, find: &Find) -> Result<Found, Error> {
-        let mut after = match find.after_place()? {
-            Place::Ended(Reverse(at), Reverse(id)) if find.after.is_some() => JobId::new(id).map(|id| (at, id)),
-            _ => None,
+        // Later than every end, and earlier than every parked job.
+        let latest = Some((KEPT, JobId::MIN));
+        let wrong = |at| Error::invalid("cursor", "the `next_cursor` of an earlier answer", at);
+        let (mut is_parked, mut after) = match find.after_place()? {
+            Place::Id(_) => (true, latest),
+            Place::Ended(Reverse(at), Reverse(id)) => (at > KEPT, Some((at, JobId::new(id).ok_or_else(|| wrong(id))?))),
         };
         let partitions = match &find.queue {
             Some(queue) => [self.partitions.keys.partition_of(queue)].into(),
             None => (0..self.partitions.keys.partitions()).collect::<Vec<_>>(),
         };
-        let zones = zones(find);
+        let zones = ended_zones(find);
         let limit = find.limit.clamp(1, PAGE_JOBS_MAX);
         let step = limit.max(CHUNK);
         let mut jobs = Vec::new();
@@ -146,10 +153,18 @@ impl Jobs {
             let mut places = Vec::new();
             for &partition in &partitions {
                 for zone in &zones {
-                    let which = if *zone == Zone::Dead { "latest_dead" } else { "latest_ended" };
+                    let which = match (zone, is_parked) {
+                        (Zone::Dead, true) => "dead",
+                        (Zone::Dead, false) => "latest_dead",
+                        (_, true) => "ended",
+                        (_, false) => "latest_ended",
+                    };
                     places.extend(self.page(partition, which, "", Window::ALL, after, step).await?);
                 }
-                places.sort_unstable_by_key(|&place| Reverse(place));
+                places.sort_unstable();
+                if !is_parked {
+                    places.reverse();
+                }
                 places.truncate(step);
             }
             let is_last = places.len() < step;
@@ -169,7 +184,10 @@ impl Jobs {
             }
             after = places[..looked_at].last().copied().or(after);
             if is_last && looked_at == places.len() {
-                return Ok(Found { jobs, next: None });
+                if !is_parked {
+                    return Ok(Found { jobs, next: None });
+                }
+                (is_parked, after) = (false, latest);
             }
             if !jobs.is_empty() {
                 break;
@@ -236,8 +254,8 @@ impl Jobs {
 /// The only queue that the query names.
 fn queue_of(find: &Find) -> Option<&Arc<str>> {
     match &find.selector {
-        Selector::Queue(queue) | Selector::Key(queue, _) => Some(queue),
-        Selector::Tag(_) | Selector::All | Selector::Ended => find.queue.as_ref(),
+        Selector::Key(queue, _) => Some(queue),
+        Selector::All | Selector::State | Selector::Tag(_) => find.queue.as_ref(),
     }
 }
 
@@ -246,31 +264,32 @@ fn first_stop(find: &Find, partition_of: impl Fn(&str) -> u16) -> Option<Stop> {
     Some(Stop { partition, zone: *zones(find).first()?, after: None, queue: None })
 }
 
-/// The zones that a query visits, in order.
+fn wants(find: &Find, wanted: &[State]) -> bool {
+    find.states.is_empty() || find.states.iter().any(|state| wanted.contains(state))
+}
+
+/// The zones that a walk visits, in order.
 fn zones(find: &Find) -> Vec<Zone> {
-    let wants = |wanted: &[State]| find.states.is_empty() || find.states.iter().any(|state| wanted.contains(state));
-    let is_live = wants(&[State::Scheduled, State::Ready, State::Running]);
-    let mut zones = Vec::new();
-    match find.selector {
+    let is_live = wants(find, &[State::Scheduled, State::Ready, State::Running]);
+    let live: &[Zone] = match find.selector {
         Selector::Tag(_) => return vec![Zone::Tag],
-        Selector::Key(..) if is_live => zones.push(Zone::Key),
-        Selector::Key(..) => {}
-        _ if is_live => zones.extend([Zone::Waiting, Zone::Running]),
-        _ => {}
-    }
-    if wants(&[State::Succeeded, State::Cancelled]) {
-        zones.push(Zone::Ended);
-    }
-    if wants(&[State::Failed]) {
-        zones.push(Zone::Dead);
-    }
-    zones
+        _ if !is_live => &[],
+        Selector::Key(..) => &[Zone::Key],
+        Selector::All | Selector::State => &[Zone::Waiting, Zone::Running],
+    };
+    let ended = if find.selector == Selector::State { Vec::new() } else { ended_zones(find) };
+    [live, &ended].concat()
+}
+
+/// The zones of jobs that have ended.
+fn ended_zones(find: &Find) -> Vec<Zone> {
+    let zones = [(Zone::Ended, &[State::Succeeded, State::Cancelled][..]), (Zone::Dead, &[State::Failed])];
+    zones.into_iter().filter(|(_, states)| wants(find, states)).map(|(zone, _)| zone).collect()
 }
 
 fn fits(find: &Find, job: &Job) -> bool {
     let selected = match &find.selector {
-        Selector::All | Selector::Ended => true,
-        Selector::Queue(queue) => *queue == job.queue,
+        Selector::All | Selector::State => true,
         Selector::Key(queue, key) => *queue == job.queue && job.key.as_ref() == Some(key),
         Selector::Tag(tag) => job.tags.contains(tag),
     };

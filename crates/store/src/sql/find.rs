@@ -1,4 +1,4 @@
-//! Rows by a selector, in the order of their ids; by their ends, the latest end first.
+//! Rows by a selector, in the order of their ids; by state, those that have ended by their ends, the latest first.
 //!
 //! Each selector is one or a few streams of rows, read along an index in that order and merged here. First the columns
 //! that decide whether a row matches are read, for as many rows as a page may examine. Then the matching rows are read.
@@ -8,7 +8,7 @@ use super::read::read;
 use super::row::{Hit, Stream};
 use super::session::Session;
 use super::tally;
-use crate::sums::{self, stages};
+use crate::sums::stages;
 use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{Find, Found, Place, Queues, Selector, buckets};
 use duetime_core::{Job, Stage};
@@ -22,7 +22,7 @@ const STREAMS_MAX: usize = 64;
 
 /// A page of rows.
 pub(super) async fn find(session: &mut Session, (find, after): &(Find, Place)) -> Result<Found, Fault> {
-    let streams = streams(session, find).await?;
+    let streams = streams(session, find, *after).await?;
     if streams.len() <= 1 {
         return page(session, find, &streams, *after).await;
     }
@@ -42,14 +42,15 @@ async fn page(session: &mut Session, find: &Find, streams: &[Stream], mut after:
     let mut is_over = false;
     'pages: while !is_over && seen < ROWS_MAX {
         let hits;
-        (hits, is_over) = merged(session, find, streams, after, step).await?;
-        for hit in hits {
+        (hits, is_over) = merged(session, streams, after, step).await?;
+        for (place, hit) in hits {
             if wanted.len() >= find.limit || bytes >= PAGE_BYTES_MAX {
                 is_over = false;
                 break 'pages;
             }
-            (after, seen) = (place(find, &hit), seen + 1);
-            if takes(find, &stages, &hit) {
+            (after, seen) = (place, seen + 1);
+            // A stream of all rows has some that come later in the order of ends.
+            if place == find.place(hit.id, hit.finished_at) && takes(find, &stages, &hit) {
                 bytes += hit.bytes;
                 wanted.push(hit);
             }
@@ -62,77 +63,80 @@ async fn page(session: &mut Session, find: &Find, streams: &[Stream], mut after:
     Ok(Found { jobs, next: (!is_over).then(|| after.to_string()) })
 }
 
-/// The next hits of all streams, and whether these are the last ones.
+/// The next hits of all streams with their places, and whether these are the last ones.
 async fn merged(
     session: &mut Session,
-    find: &Find,
     streams: &[Stream],
     after: Place,
     step: usize,
-) -> Result<(Vec<Hit>, bool), Fault> {
+) -> Result<(Vec<(Place, Hit)>, bool), Fault> {
     let mut hits = Vec::new();
     let mut bound = None;
     for stream in streams {
         let part = session.hits(stream, after, step).await?;
         if part.len() >= step {
             // Later rows of this stream are not known yet.
-            let last = part.last().map(|hit| place(find, hit));
+            let last = part.last().map(|hit| stream.place(hit));
             bound = if bound.is_none() { last } else { bound.min(last) };
         }
-        hits.extend(part);
+        hits.extend(part.into_iter().map(|hit| (stream.place(&hit), hit)));
     }
-    hits.sort_unstable_by_key(|hit| place(find, hit));
+    hits.sort_unstable_by_key(|&(place, _)| place);
     if let Some(bound) = bound {
-        hits.retain(|hit| place(find, hit) <= bound);
+        hits.retain(|&(place, _)| place <= bound);
     }
     Ok((hits, bound.is_none()))
 }
 
-fn place(find: &Find, hit: &Hit) -> Place {
-    find.place(hit.id, hit.finished_at)
-}
-
-async fn streams(session: &mut Session, find: &Find) -> Result<Vec<Stream>, Fault> {
-    let stages = stages(&find.states);
-    Ok(match (&find.selector, &find.queue) {
-        (Selector::Queue(queue), _) | (Selector::All, Some(queue)) => {
-            stages.iter().map(|&stage| Stream::Queue(queue.clone(), stage)).collect()
-        }
-        (Selector::Key(queue, key), _) => {
+async fn streams(session: &mut Session, find: &Find, after: Place) -> Result<Vec<Stream>, Fault> {
+    Ok(match &find.selector {
+        Selector::All => vec![Stream::All],
+        Selector::Key(queue, key) => {
             vec![Stream::Holder(queue.clone(), key.clone()), Stream::Past(queue.clone(), key.clone())]
         }
-        (Selector::Tag(tag), _) => vec![Stream::Tag(tag.clone())],
-        (Selector::Ended, queue) => {
-            let of = |&stage: &Stage| [Stream::Parked(queue.clone(), stage), Stream::Ended(queue.clone(), stage)];
-            stages.iter().flat_map(of).collect()
-        }
-        (Selector::All, None) if find.states.is_empty() => vec![Stream::All],
-        // Not all of the overflow is read in the order of ids.
-        (Selector::All, None)
-            if stages == [Stage::Pending]
-                && let Some(buckets) = buckets(find.due)
-                && session.overflowing("").await?.is_none() =>
-        {
-            buckets.chain([0]).map(Stream::Bucket).collect()
-        }
-        (Selector::All, None) => {
-            let (mut streams, mut queues) = (Vec::new(), Queues::first());
-            loop {
-                let tallies = tally::of(session, &queues).await?;
-                for (queue, tally) in &tallies {
-                    let stages = stages.iter().filter(|&&stage| sums::rows_of(tally, stage) > 0);
-                    streams.extend(stages.map(|&stage| Stream::Queue(queue.clone(), stage)));
-                }
-                if streams.len() > STREAMS_MAX {
-                    break vec![Stream::All];
-                }
-                match queues.next(tallies.iter().map(|(queue, _)| queue)) {
-                    Some(next) => queues = next,
-                    None => break streams,
-                }
+        Selector::Tag(tag) => vec![Stream::Tag(tag.clone())],
+        Selector::State => {
+            let stages = stages(&find.states);
+            let ended = stages.iter().filter(|&&stage| stage != Stage::Pending);
+            let mut streams: Vec<Stream> = ended.map(|&stage| Stream::Ended(find.queue.clone(), stage)).collect();
+            if let Place::Id(_) = after {
+                streams.extend(match &find.queue {
+                    Some(queue) => stages.iter().map(|&stage| Stream::Open(queue.clone(), stage)).collect(),
+                    None => open(session, find, &stages).await?,
+                });
             }
+            streams
         }
     })
+}
+
+/// Rows of all queues without an end.
+async fn open(session: &mut Session, find: &Find, stages: &[Stage]) -> Result<Vec<Stream>, Fault> {
+    let parked = stages.iter().filter(|&&stage| stage != Stage::Pending);
+    let mut streams: Vec<Stream> = parked.map(|&stage| Stream::Parked(stage)).collect();
+    if !stages.contains(&Stage::Pending) {
+        return Ok(streams);
+    }
+    // Not all of the overflow is read in the order of ids.
+    if let Some(buckets) = buckets(find.due)
+        && session.overflowing("").await?.is_none()
+    {
+        streams.extend(buckets.chain([0]).map(Stream::Bucket));
+        return Ok(streams);
+    }
+    let mut queues = Queues::first();
+    loop {
+        let tallies = tally::of(session, &queues).await?;
+        let live = tallies.iter().filter(|(_, tally)| tally.pending > 0);
+        streams.extend(live.map(|(queue, _)| Stream::Open(queue.clone(), Stage::Pending)));
+        if streams.len() > STREAMS_MAX {
+            return Ok(vec![Stream::All]);
+        }
+        match queues.next(tallies.iter().map(|(queue, _)| queue)) {
+            Some(next) => queues = next,
+            None => return Ok(streams),
+        }
+    }
 }
 
 /// The conditions on a row beyond those of its stream.

@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::statements::Statements;
 use super::value::{Row, Value};
 use duetime_core::json::{Span, Timestamp};
-use duetime_core::ports::{Document, FailedJob, InboxRow, OVERFLOW_BUCKET, bucket, key_order};
+use duetime_core::ports::{Document, FailedJob, InboxRow, OVERFLOW_BUCKET, Place, bucket, key_order};
 use duetime_core::{Error, Job, JobId, KeyUntil, Millis, Stage};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -65,13 +65,15 @@ pub(super) struct Head {
     pub(super) tags: Vec<Arc<str>>,
 }
 
-/// A stream of rows along an index, in the order of their ids, but ended and parked ones the last first.
+/// A stream of rows along an index, in the order of their ids, but ended ones the last first.
 #[derive(Clone, Debug)]
 pub(super) enum Stream {
     /// Everything.
     All,
-    /// A queue's rows of one state.
-    Queue(Arc<str>, Stage),
+    /// A queue's rows of one state without an end: live or parked ones.
+    Open(Arc<str>, Stage),
+    /// Parked rows of one state, of all queues.
+    Parked(Stage),
     /// The row of a queue that holds a key.
     Holder(Arc<str>, Arc<str>),
     /// A queue's rows that had a key.
@@ -80,10 +82,18 @@ pub(super) enum Stream {
     Tag(Arc<str>),
     /// Pending rows of a bucket.
     Bucket(i64),
-    /// Rows of one state with the time of their end, of all queues or one.
+    /// Rows of one state with an end, of all queues or one.
     Ended(Option<Arc<str>>, Stage),
-    /// The same without a time.
-    Parked(Option<Arc<str>>, Stage),
+}
+
+impl Stream {
+    /// Where a row is in its order.
+    pub(super) fn place(&self, hit: &Hit) -> Place {
+        match self {
+            Self::Ended(..) => Place::by_state(hit.id, hit.finished_at),
+            _ => Place::Id(hit.id.get()),
+        }
+    }
 }
 
 /// The columns examined before a row is read.

@@ -272,13 +272,18 @@ impl Session {
 
     /// The first rows of a stream after a place.
     pub(super) async fn hits(&mut self, stream: &Stream, after: Place, limit: usize) -> Result<Vec<Hit>, Fault> {
+        let by_end = matches!(stream, Stream::Ended(..));
         let (at, after) = match after {
+            // Rows with an end come after all others.
+            Place::Id(_) if by_end => (i64::MAX.cast_unsigned(), i64::MAX.cast_unsigned()),
             Place::Id(id) => (0, id),
+            Place::Ended(..) if !by_end => return Ok(Vec::new()),
             Place::Ended(Reverse(at), Reverse(id)) => (at, id),
         };
         let (statement, mut values): (_, Vec<Value<'_>>) = match stream {
             Stream::All => (statements::ALL, Vec::new()),
-            Stream::Queue(queue, stage) => (self.sql.by_queue, vec![queue.into(), stage.code().into()]),
+            Stream::Open(queue, stage) => (self.sql.open_in, vec![queue.into(), stage.code().into()]),
+            Stream::Parked(stage) => (self.sql.parked, vec![stage.code().into()]),
             Stream::Holder(queue, key) => (self.sql.holder, vec![queue.into(), key.into()]),
             Stream::Past(queue, key) => (self.sql.by_key, vec![queue.into(), key.into()]),
             Stream::Tag(tag) => (statements::BY_TAG, vec![tag.into()]),
@@ -287,10 +292,6 @@ impl Session {
             Stream::Ended(Some(queue), stage) => {
                 (self.sql.ended_in, vec![queue.into(), stage.code().into(), at.into(), at.into()])
             }
-            // They come before all others.
-            Stream::Parked(..) if at < Place::NO_TIME => return Ok(Vec::new()),
-            Stream::Parked(None, stage) => (self.sql.parked, vec![stage.code().into()]),
-            Stream::Parked(Some(queue), stage) => (self.sql.parked_in, vec![queue.into(), stage.code().into()]),
         };
         values.extend([after.into(), limit.into()]);
         self.ask(statement, values, row::hit).await

@@ -165,16 +165,14 @@ pub(super) struct Statements {
     /// queue, slot.
     pub(super) drop_tally: Bulk,
 
-    /// queue, state, after, limit.
-    pub(super) by_queue: &'static str,
+    /// queue, state, after, limit: rows without an end.
+    pub(super) open_in: &'static str,
     /// state, instant, the same instant, id before which they ended at that instant, limit.
     pub(super) ended: &'static str,
     /// queue, then the same.
     pub(super) ended_in: &'static str,
-    /// state, id before which they are, limit: rows that have ended without a time.
+    /// state, after, limit: parked rows.
     pub(super) parked: &'static str,
-    /// queue, then the same.
-    pub(super) parked_in: &'static str,
     /// queue, key, after, limit.
     pub(super) holder: &'static str,
     /// queue, key, after, limit: rows that had the key.

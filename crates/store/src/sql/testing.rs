@@ -31,11 +31,10 @@ pub fn questions(url: &str) -> Vec<(&'static str, String, &'static str)> {
     let plain = [
         ("past", statements::PAST, "duetime_jobs_finished"),
         ("everything", statements::ALL, ""),
-        ("by_queue", sql.by_queue, "duetime_jobs_queue"),
+        ("open_in", sql.open_in, "duetime_jobs_queue"),
         ("ended", sql.ended, "duetime_jobs_finished"),
-        ("ended_in", sql.ended_in, "duetime_jobs_ended"),
+        ("ended_in", sql.ended_in, "duetime_jobs_queue"),
         ("parked", sql.parked, "duetime_jobs_finished"),
-        ("parked_in", sql.parked_in, "duetime_jobs_ended"),
         ("holder", sql.holder, "duetime_jobs_key"),
         ("by_key", sql.by_key, "duetime_jobs_key"),
         ("by_tag", statements::BY_TAG, ""),

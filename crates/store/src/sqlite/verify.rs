@@ -20,15 +20,14 @@ const COUNTED: &str = "SELECT coalesce(sum(pending), 0), coalesce(sum(succeeded)
 /// The state of each row, and how many rows the indexes of the next queries must have.
 const ROWS: &str = "SELECT count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 10), \
      count(*) FILTER (WHERE state = 20), count(*) FILTER (WHERE state = 30), \
-     count(key_entry), count(origin), count(lease_until), count(*) FILTER (WHERE state <> 1), count(*) FILTER (WHERE state <> 1), \
+     count(key_entry), count(origin), count(lease_until), count(*) FILTER (WHERE state <> 1), \
      count(*) FILTER (WHERE state = 1 AND bucket = -1) FROM duetime_jobs NOT INDEXED";
 
-const INDEXED: [(&str, &str); 6] = [
+const INDEXED: [(&str, &str); 5] = [
     ("keys", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_key WHERE key_entry IS NOT NULL"),
     ("origins", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_origin WHERE origin IS NOT NULL"),
     ("leases", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_leased WHERE lease_until IS NOT NULL"),
     ("ends", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_finished WHERE state <> 1"),
-    ("ends of queues", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_ended WHERE state <> 1"),
     ("overflows", "SELECT count(*) FROM duetime_jobs INDEXED BY duetime_jobs_overflow WHERE state = 1 AND bucket = -1"),
 ];
 

@@ -87,6 +87,10 @@ impl Row for Redis {
     }
 }
 
+fn of_queue() -> Find {
+    Find { queue: Some(QUEUE.into()), ..all(Selector::State) }
+}
+
 fn all(selector: Selector) -> Find {
     Find { selector, queue: None, states: Vec::new(), kind: None, due: Window::ALL, after: None, limit: 3 }
 }
@@ -230,7 +234,7 @@ async fn jobs_are_found_by_what_is_indexed() {
     bench.one().await;
     bench.redis.edit_in_ledger(id(3), cancel()).await;
     assert_eq!(bench.found(all(Selector::All)).await, [5, 6, 4, 2, 1, 3]);
-    assert_eq!(bench.found(all(Selector::Queue(QUEUE.into()))).await, [5, 6, 2, 1, 3]);
+    assert_eq!(bench.found(of_queue()).await, [5, 6, 2, 3, 1]);
     assert_eq!(bench.found(all(Selector::Tag("t".into()))).await, [1, 3, 4]);
     assert_eq!(bench.found(all(Selector::Tag("u".into()))).await, [1, 3]);
     assert_eq!(bench.found(Find { limit: 1, ..all(Selector::Tag("t".into())) }).await, [1, 3, 4]);
@@ -268,7 +272,7 @@ async fn jobs_that_have_ended_are_found_the_latest_first() {
     }
     // Those of one instant by their ids.
     ended.sort_by_key(|&n| Reverse((at[usize::try_from(n).unwrap()], id(n))));
-    let cancelled = Find { states: vec![State::Cancelled], ..all(Selector::Ended) };
+    let cancelled = Find { states: vec![State::Cancelled], ..all(Selector::State) };
     for limit in [1, 7, 1_000] {
         assert_eq!(bench.found(Find { limit, ..cancelled.clone() }).await, ended, "{limit} at a time");
     }
@@ -282,9 +286,37 @@ async fn jobs_that_have_ended_are_found_the_latest_first() {
     bench.redis.edit_in_ledger(id(of_queue[4]), Change::Delete).await;
     let rest = bench.found(Find { after: page.next, ..find }).await;
     assert_eq!(rest, [&of_queue[3..4], &of_queue[5..]].concat());
-    for wrong in ["x", "5", "1;e;0;0;"] {
+    for wrong in ["x", "5.0", "1;e;0;0;"] {
         let find = Find { after: Some(wrong.to_owned()), ..cancelled.clone() };
         assert!(bench.redis.find(find).await.is_err(), "{wrong}");
+    }
+}
+
+/// After live ones, in the order in which they were parked, whatever their ids; then the others.
+#[tokio::test]
+async fn parked_jobs_come_before_others_that_have_ended() {
+    let bench = Bench::new("parked&partitions=3").await;
+    let queue = |n: u64| format!("q{}", n % 7);
+    let id = |n: u64| JobId::in_partition(n, bench.redis.partition(&queue(n)));
+    let job = |n: u64| Job { id: id(n), queue: queue(n).into(), ..job(n) };
+    let (parked, ended) = ([3, 9, 1, 4, 8, 2], [7, 5, 6]);
+    for n in parked {
+        bench.clock.advance(1);
+        bench.record(&[Job { stage: Stage::Failed, finished_at: None, ..job(n) }]).await;
+    }
+    bench.record(&ended.map(job)).await;
+    for n in ended {
+        bench.clock.advance(1);
+        bench.redis.edit_in_ledger(id(n), cancel()).await;
+    }
+    bench.record(&[Job { queue: queue(1).into(), id: id(15), ..job(15) }]).await;
+    for limit in [1, 2, 1_000] {
+        let find = |states: &[State]| Find { limit, states: states.to_vec(), ..all(Selector::State) };
+        assert_eq!(bench.found(find(&[State::Failed])).await, parked, "{limit} at a time");
+        let expected: Vec<u64> = [15].into_iter().chain(parked).chain([6, 5, 7]).collect();
+        assert_eq!(bench.found(find(&[])).await, expected, "{limit} at a time");
+        let of_queue = Find { queue: Some(queue(1).into()), ..find(&[]) };
+        assert_eq!(bench.found(of_queue).await, [15, 1, 8], "{limit} at a time");
     }
 }
 
@@ -295,7 +327,7 @@ async fn pages_make_the_whole() {
     let jobs: Vec<Job> = (1..=500).map(|n| Job { priority: 1_023 + (n % 2) as u32, ..due(n, T0 + n / 300) }).collect();
     bench.record(&jobs).await;
     for limit in [1, 7, 250, 1_000] {
-        let mut found = bench.found(Find { limit, ..all(Selector::Queue(QUEUE.into())) }).await;
+        let mut found = bench.found(Find { limit, ..of_queue() }).await;
         found.sort_unstable();
         assert_eq!(found, (1..=500).collect::<Vec<_>>(), "pages of {limit}");
     }
@@ -369,7 +401,7 @@ async fn large_jobs_come_in_parts() {
     let payload: Arc<[u8]> = vec![7; 1 << 20].into();
     let jobs: Vec<Job> = (1..=60).map(|n| Job { payload: payload.clone(), ..job(n) }).collect();
     assert_eq!(bench.record(&jobs).await, [Recorded::Created; 60]);
-    let mut found = bench.found(Find { limit: 1_000, ..all(Selector::Queue(QUEUE.into())) }).await;
+    let mut found = bench.found(of_queue()).await;
     found.sort_unstable();
     assert_eq!(found, (1..=60).collect::<Vec<_>>());
     let rows = Ledger::get(&bench.redis, &(1..=60).map(id).collect::<Vec<_>>()).await.unwrap();

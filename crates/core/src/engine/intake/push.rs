@@ -53,9 +53,14 @@ impl Intake {
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
         let ids = self.ids.next(&partitions, now).await?;
         let unknown_ms = self.broker.now_at_most().saturating_sub(now);
+        let mut queue_before = None;
         let accept = |(new, id): (&NewJob, JobId)| {
             let mut job = self.accept(new, id, now)?;
-            self.settings.names.admit(&job.queue)?;
+            // Most batches are for one queue.
+            if queue_before.as_ref() != Some(&job.queue) {
+                self.settings.names.admit(&job.queue)?;
+                queue_before = Some(job.queue.clone());
+            }
             if let Some(WhenExhausted::Move(queue)) = &job.options().retry.when_exhausted {
                 self.settings.names.admit(queue)?;
             }

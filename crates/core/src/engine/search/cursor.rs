@@ -17,7 +17,7 @@ pub(in crate::engine) enum Cursor {
     Far(Millis, Option<String>),
     /// In the ledger's order, after this place.
     All(Option<String>),
-    /// Ended jobs in the order of their ids, after this place.
+    /// Ended jobs with a key or a tag, in the order of their ids, after this place.
     Ended(Option<String>),
     /// Ended jobs, the latest end first, after this place.
     Latest(Option<Place>),
@@ -66,10 +66,7 @@ impl FromStr for Cursor {
             "f" => Ok(Self::Far(first, place)),
             "a" if first == 0 => Ok(Self::All(place)),
             "e" if first == 0 => Ok(Self::Ended(place)),
-            "l" if first == 0 => match place.map(|place| place.parse()).transpose()? {
-                Some(Place::Id(_)) => Err(wrong()),
-                place => Ok(Self::Latest(place)),
-            },
+            "l" if first == 0 => Ok(Self::Latest(place.map(|place| place.parse()).transpose()?)),
             "q" => {
                 let length = usize::try_from(first).ok().filter(|&length| second.is_char_boundary(length));
                 let (queue, place) = second.split_at(length.ok_or_else(wrong)?);

@@ -1,9 +1,9 @@
-//! Jobs that have ended, the latest end first.
+//! Jobs that have ended, the latest end first. Parked ones, which have no end, come before them.
 //!
 //! A page merges two readings in that order: what has ended and is not recorded yet, and rows of the ledger. What ends while
 //! somebody reads belongs before the first page, so later pages repeat and lose nothing. A job that is recorded between the
-//! two readings is in both, and is shown once. If more has ended unrecorded than a page may hold, the list is in the order of
-//! ids instead.
+//! two readings is in both, and is shown once. If more has ended unrecorded than a page may hold, all rows of the ledger are
+//! looked at instead: those that are pending there come first.
 
 use super::{Cursor, LEDGER_PAGES, Search, wrong_cursor};
 use crate::error::Error;
@@ -15,7 +15,7 @@ use crate::request::Query;
 use std::collections::HashSet;
 
 fn place(job: &Job) -> Place {
-    Place::ended(job.finished_at.map(|at| at.0), job.id)
+    Place::by_state(job.id, job.finished_at.map(|at| at.0))
 }
 
 impl Search {
@@ -43,7 +43,7 @@ impl Search {
                 kind: query.kind.clone(),
                 due: query.window(),
                 after: next.map(|place| place.to_string()),
-                ..Find::of(Selector::Ended, query.state.states.clone(), limit - rows.len())
+                ..Find::of(Selector::State, query.state.states.clone(), limit - rows.len())
             });
             let page = page.await?;
             rows.extend(page.jobs.into_iter().filter(|job| query.fits(job, now)));

@@ -1,9 +1,10 @@
 //! Reading jobs: the broker is the authority for the jobs that it holds, the ledger for the rest.
 //!
 //! Live jobs of one queue are listed in due order if the broker holds them, and then, beyond the horizon, in the order of
-//! ids. Ended jobs are listed by their ends, the latest one first (`latest.rs`), or with a key or a tag in the order of ids,
-//! those that are not recorded yet first. A search for live jobs by state alone goes from queue to queue, and skips those
-//! without such jobs. Everything else is listed in the order of ids, and so is a queue with an overflow.
+//! ids; in that order alone if the queue has an overflow. Ended jobs are listed by their ends, the latest one first
+//! (`latest.rs`), or with a key or a tag in the order of ids, those that are not recorded yet first. A search for live jobs by
+//! state alone goes from queue to queue, and skips those without such jobs. Live and ended jobs together are rows of the
+//! ledger: those of a queue in the order of its index, live ones first; all else in the order of ids.
 
 mod cursor;
 mod latest;
@@ -103,21 +104,11 @@ impl Search {
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<Listed, Error> {
-        let latest = (cursor.is_none() && query.is_by_end()).then(|| Cursor::Latest(None).to_string());
-        self.find_by_id(query, latest.as_deref().or(cursor), limit).await
-    }
-
-    /// The same, but ended jobs in the order of their ids.
-    pub(in crate::engine) async fn find_by_id(
-        &self,
-        query: &Query,
-        cursor: Option<&str>,
-        limit: usize,
-    ) -> Result<Listed, Error> {
         check(query, limit)?;
         let mut listed = Listed::default();
         let begin = match cursor {
             Some(cursor) => cursor.parse()?,
+            None if query.is_by_end() => Cursor::Latest(None),
             None => self.first_place(query, limit, &mut listed.jobs).await?,
         };
         let next = match begin {
@@ -336,7 +327,9 @@ impl Search {
         limit: usize,
         found: &mut Vec<Job>,
     ) -> Result<Option<String>, Error> {
-        let (begin, end) = (found.len(), found.len() + limit);
+        let end = found.len() + limit;
+        // A job that was recorded meanwhile may have been found before: in another row, or among what was not recorded yet.
+        let mut known: HashSet<JobId> = found.iter().map(|job| job.id).collect();
         for _ in 0..LEDGER_PAGES {
             let find = Find {
                 selector: query.selector(),
@@ -350,13 +343,7 @@ impl Search {
             let page = self.ledger.find(find).await?;
             let jobs = self.refreshed(page.jobs).await?;
             let now = self.broker.now();
-            // A job that was recorded meanwhile may have been found before.
-            let is_new = |job: &Job, found: &[Job]| found[..begin].iter().all(|known| known.id != job.id);
-            for job in jobs {
-                if query.fits(&job, now) && is_new(&job, found) {
-                    found.push(job);
-                }
-            }
+            found.extend(jobs.into_iter().filter(|job| query.fits(job, now) && known.insert(job.id)));
             after = page.next;
             let bytes: usize = found.iter().map(Job::held_bytes).sum();
             if after.is_none() || found.len() == end || bytes >= PAGE_BYTES_MAX {

@@ -20,7 +20,7 @@ impl Query {
         !self.state.retrying && self.asks_only(|state| !state.is_live())
     }
 
-    /// True if it asks for ended jobs by an index of when they ended.
+    /// True if it asks for ended jobs in the order of their ends.
     pub(in crate::engine) fn is_by_end(&self) -> bool {
         self.is_ended() && self.key.is_none() && self.tag.is_none()
     }
@@ -62,7 +62,7 @@ impl Query {
         match (&self.key, &self.tag, &self.queue) {
             (Some(key), _, Some(queue)) => Selector::Key(queue.clone(), key.clone()),
             (_, Some(tag), _) => Selector::Tag(tag.clone()),
-            (_, None, Some(queue)) => Selector::Queue(queue.clone()),
+            (_, None, queue) if queue.is_some() || !self.state.is_empty() => Selector::State,
             _ => Selector::All,
         }
     }

@@ -28,13 +28,13 @@ async fn mixed(ledger: &dyn Ledger) {
 }
 
 fn queue(name: &str) -> Find {
-    all(Selector::Queue(text(name)))
+    Find { queue: Some(text(name)), ..all(Selector::State) }
 }
 
-/// Of all states.
-pub async fn by_queue_in_the_order_of_ids(subject: Subject) {
+/// Of all states, live jobs by their ids, then those that have ended.
+pub async fn by_queue_live_jobs_first(subject: Subject) {
     mixed(&*subject.ledger).await;
-    assert_eq!(found(&*subject.ledger, queue("other")).await, [3, 6, 9, 12, 15, 18, 21, 24]);
+    assert_eq!(found(&*subject.ledger, queue("other")).await, [9, 21, 24, 18, 15, 12, 6, 3]);
     assert_eq!(found(&*subject.ledger, queue("none")).await, [0; 0]);
 }
 
@@ -43,8 +43,9 @@ pub async fn by_states_merged_in_order(subject: Subject) {
     mixed(&*subject.ledger).await;
     let of = |states: &[State]| Find { states: states.to_vec(), ..queue("default") };
     let ledger = &*subject.ledger;
-    assert_eq!(found(ledger, of(&[State::Failed])).await, [7, 11, 19, 23]);
-    assert_eq!(found(ledger, of(&[State::Succeeded, State::Failed])).await, [2, 7, 10, 11, 14, 19, 22, 23]);
+    assert_eq!(found(ledger, of(&[State::Failed])).await, [23, 19, 11, 7]);
+    assert_eq!(found(ledger, of(&[State::Succeeded, State::Failed])).await, [23, 22, 19, 14, 11, 10, 7, 2]);
+    assert_eq!(found(ledger, of(&[State::Ready, State::Failed])).await, [1, 5, 13, 17, 23, 19, 11, 7]);
     for live in [State::Scheduled, State::Ready, State::Running] {
         assert_eq!(found(ledger, of(&[live])).await, [1, 5, 13, 17]);
     }
@@ -118,23 +119,36 @@ pub async fn everything(subject: Subject) {
 pub async fn everything_in_a_state(subject: Subject) {
     let ledger = &*subject.ledger;
     mixed(ledger).await;
-    let failed = Find { states: vec![State::Failed], ..all(Selector::All) };
-    assert_eq!(found(ledger, failed.clone()).await, [3, 7, 11, 15, 19, 23]);
+    let failed = || Find { states: vec![State::Failed], ..all(Selector::State) };
+    let live_or_failed = || Find { states: vec![State::Failed, State::Running], ..all(Selector::State) };
+    assert_eq!(found(ledger, failed()).await, [23, 19, 15, 11, 7, 3]);
+    assert_eq!(found(ledger, live_or_failed()).await, [1, 5, 9, 13, 17, 21, 23, 19, 15, 11, 7, 3]);
     let jobs: Vec<Job> = (100..300).map(|n| job_with(n, |job| job.queue = text(&format!("q{n}")))).collect();
-    record_ended(ledger, &jobs, Stage::Failed).await;
-    let mut expected = vec![3, 7, 11, 15, 19, 23];
-    expected.extend(100..300);
-    assert_eq!(found(ledger, failed).await, expected);
+    record(ledger, &jobs).await;
+    let (fail, parked) = jobs.split_at(100);
+    apply(ledger, &fail[..50].iter().map(|job| ended(job, Stage::Failed)).collect::<Vec<_>>()).await;
+    let park = |job: &Job| Job { finished_at: None, ..ended(job, Stage::Failed) };
+    apply(ledger, &parked[..10].iter().map(park).collect::<Vec<_>>()).await;
+    let ended: Vec<u64> = (100..150).rev().chain([23, 19, 15, 11, 7, 3]).collect();
+    let expected: Vec<u64> = (200..210).chain(ended.iter().copied()).collect();
+    let all: Vec<u64> = [1, 5, 9, 13, 17, 21].into_iter().chain(150..300).chain(ended).collect();
+    for limit in [7, 1_000] {
+        assert_eq!(found(ledger, Find { limit, ..failed() }).await, expected, "{limit} at a time");
+        assert_eq!(found(ledger, Find { limit, ..live_or_failed() }).await, all, "{limit} at a time");
+    }
 }
 
 /// Kind, due time and queue, over each selector.
 pub async fn filters_narrow(subject: Subject) {
     let ledger = &*subject.ledger;
     mixed(ledger).await;
-    for find in [queue("other"), Find { queue: Some(text("other")), ..all(Selector::All) }] {
-        assert_eq!(found(ledger, Find { kind: Some(text("even")), ..find.clone() }).await, [6, 12, 18, 24]);
-        let due = Window { from: NOW + 9, to: NOW + 15 };
-        assert_eq!(found(ledger, Find { due, ..find.clone() }).await, [9, 12, 15]);
+    let by_id = Find { queue: Some(text("other")), ..all(Selector::All) };
+    for (find, [even, due]) in
+        [(queue("other"), [vec![24, 18, 12, 6], vec![9, 15, 12]]), (by_id, [vec![6, 12, 18, 24], vec![9, 12, 15]])]
+    {
+        assert_eq!(found(ledger, Find { kind: Some(text("even")), ..find.clone() }).await, even);
+        let window = Window { from: NOW + 9, to: NOW + 15 };
+        assert_eq!(found(ledger, Find { due: window, ..find.clone() }).await, due);
         assert_eq!(found(ledger, Find { kind: Some(text("Even")), ..find }).await, [0; 0]);
     }
 }
@@ -155,7 +169,7 @@ pub async fn by_due_time_over_all_queues(subject: Subject) {
     for (from, to) in [(1, 1), (4, 9), (10, 100), (100, 101), (340, 355), (345, 400), (1, 360), (200, 100), (500, 600)]
     {
         let find =
-            Find { states: vec![State::Ready], due: Window { from: due(from), to: due(to) }, ..all(Selector::All) };
+            Find { states: vec![State::Ready], due: Window { from: due(from), to: due(to) }, ..all(Selector::State) };
         let expected: Vec<u64> = (from..=to.min(360)).filter(|n| !n.is_multiple_of(7) || *n > 350).collect();
         for limit in [3, 1_000] {
             assert_eq!(found(ledger, Find { limit, ..find.clone() }).await, expected, "{from} to {to}");
@@ -176,12 +190,12 @@ async fn ends(ledger: &dyn Ledger) -> Vec<Job> {
     let mut jobs: Vec<Job> = jobs.iter().zip(STAGES[1..].iter().cycle()).map(end).collect();
     apply(ledger, &jobs).await;
     record(ledger, &(101..120).map(job).collect::<Vec<_>>()).await;
-    jobs.sort_by_key(|job| Place::ended(job.finished_at.map(|at| at.0), job.id));
+    jobs.sort_by_key(|job| Place::by_state(job.id, job.finished_at.map(|at| at.0)));
     jobs
 }
 
 fn by_end(states: &[State]) -> Find {
-    Find { states: states.to_vec(), ..all(Selector::Ended) }
+    Find { states: states.to_vec(), ..all(Selector::State) }
 }
 
 /// Of all queues or one, of one state or several, in pages of any size; parked ones first.
@@ -202,9 +216,9 @@ pub async fn by_end_the_latest_first(subject: Subject) {
         }
     }
     let failed = found(ledger, by_end(&[State::Failed])).await;
-    assert_eq!(failed[..2], [40, 39], "those without a time");
+    assert_eq!(failed[..2], [39, 40], "those without an end");
     assert_eq!(found(ledger, Find { kind: Some(text("none")), ..by_end(&[State::Failed]) }).await, [0; 0]);
-    for wrong in ["x", "5", "5.x", "5.5.5", "-1.5", "5.99999999999999999999"] {
+    for wrong in ["x", "5.x", "5.5.5", "-1.5", "5.99999999999999999999"] {
         let find = Find { after: Some(wrong.to_owned()), ..by_end(&[State::Failed]) };
         assert!(ledger.find(find).await.is_err(), "{wrong}");
     }
@@ -247,11 +261,14 @@ pub async fn pages_continue(subject: Subject) {
         assert_eq!(found(ledger, Find { limit, ..all(Selector::All) }).await, (1..=24).collect::<Vec<_>>());
         assert_eq!(found(ledger, Find { limit, ..queue("other") }).await.len(), 8);
         let states = vec![State::Failed, State::Cancelled];
-        assert_eq!(found(ledger, Find { limit, states, ..queue("default") }).await, [4, 7, 8, 11, 16, 19, 20, 23]);
+        assert_eq!(found(ledger, Find { limit, states, ..queue("default") }).await, [23, 20, 19, 16, 11, 8, 7, 4]);
     }
-    let page = ledger.find(Find { limit: 2, after: Some(id(5).to_string()), ..queue("other") }).await.unwrap();
-    assert_eq!(page.jobs.iter().map(|job| number(job.id)).collect::<Vec<_>>(), [6, 9]);
-    assert_eq!(page.next, Some(id(9).to_string()));
+    let page = ledger.find(Find { limit: 2, after: Some(id(10).to_string()), ..queue("other") }).await.unwrap();
+    assert_eq!(page.jobs.iter().map(|job| number(job.id)).collect::<Vec<_>>(), [21, 24]);
+    let place = Place::by_state(id(24), page.jobs[1].finished_at.map(|at| at.0));
+    assert_eq!(page.next, Some(place.to_string()));
+    let by_id = Find { after: page.next, ..all(Selector::All) };
+    assert_eq!(ledger.find(by_id).await.unwrap_err().code(), "invalid", "a cursor of another order");
     assert_eq!(ledger.find(Find { limit: 9, ..queue("other") }).await.unwrap().next, None, "it was the last");
 }
 

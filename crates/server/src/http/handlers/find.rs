@@ -16,8 +16,8 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
 ///
 /// Live jobs of one queue come in due order. Jobs that have ended (`failed`, `succeeded`, `cancelled`) come in the order in
 /// which they ended, newest first; parked jobs come before them. A search for live jobs by state without a queue lists one
-/// queue after the other. Everything else comes in the order of ids: live and ended jobs together, and every search by key or
-/// tag. A page may be short and still have a next one. The pages are no snapshot: a job that changes meanwhile can be missing
+/// queue after the other. Live and ended jobs of a queue come with the live ones first, by id, then those that have ended. Every search by
+/// key or tag, and one without a queue and a state, is in the order of ids. A page may be short and still have a next one. The pages are no snapshot: a job that changes meanwhile can be missing
 /// or come twice, and one that is made due later can come again on each page.
 #[utoipa::path(
     get, path = "/v1/jobs", operation_id = "find_jobs", tag = "jobs",

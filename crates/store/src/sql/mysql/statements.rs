@@ -131,25 +131,21 @@ pub(super) const STATEMENTS: Statements = Statements {
         row: "SELECT CAST(? AS BINARY) AS queue, CAST(? AS SIGNED) AS slot",
         between: UNION,
     },
-    by_queue: hits!(
-        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_queue) WHERE j.queue = ? AND j.state = ? AND j.id > ? \
-     ORDER BY j.id LIMIT ?"
+    open_in: hits!(
+        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_queue) WHERE j.queue = ? AND j.state = ? AND j.finished_at IS NULL \
+     AND j.id > ? ORDER BY j.id LIMIT ?"
     ),
     ended: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_finished) WHERE j.state = ? \
      AND (j.finished_at < ? OR (j.finished_at = ? AND j.id < ?)) ORDER BY j.finished_at DESC, j.id DESC LIMIT ?"
     ),
     ended_in: hits!(
-        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_ended) WHERE j.queue = ? AND j.state = ? \
+        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_queue) WHERE j.queue = ? AND j.state = ? \
      AND (j.finished_at < ? OR (j.finished_at = ? AND j.id < ?)) ORDER BY j.finished_at DESC, j.id DESC LIMIT ?"
     ),
     parked: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_finished) WHERE j.state = ? AND j.finished_at IS NULL \
-     AND j.id < ? ORDER BY j.id DESC LIMIT ?"
-    ),
-    parked_in: hits!(
-        " FROM duetime_jobs j FORCE INDEX (duetime_jobs_ended) WHERE j.queue = ? AND j.state = ? AND j.finished_at IS NULL \
-     AND j.id < ? ORDER BY j.id DESC LIMIT ?"
+     AND j.id > ? ORDER BY j.id LIMIT ?"
     ),
     holder: hits!(
         " FROM duetime_jobs j FORCE INDEX (duetime_jobs_key) WHERE j.queue = ? AND j.job_key = ? AND j.key_order = 0 \

@@ -121,27 +121,23 @@ pub(super) const STATEMENTS: Statements = Statements {
         "DELETE FROM duetime_tallies t USING unnest($1::text[], $2::smallint[]) AS u (queue, slot) \
  WHERE t.queue = u.queue AND t.slot = u.slot",
     ),
-    // Written as ranges of the index. With `queue = $1 ... ORDER BY id` a generic plan may read the whole table by id, in
-    // the hope that most rows are of this queue.
-    by_queue: hits!(
-        " FROM duetime_jobs j WHERE (j.queue, j.state, j.id) > ($1, $2, $3) AND (j.queue, j.state) <= ($1, $2) \
-     ORDER BY j.queue, j.state, j.id LIMIT $4"
+    // Ordered by all columns of the index. With `ORDER BY id` a generic plan may read the whole table by id, in the hope that
+    // most rows are of this queue.
+    open_in: hits!(
+        " FROM duetime_jobs j WHERE j.queue = $1 AND j.state = $2 AND j.finished_at IS NULL AND j.id > $3 \
+     ORDER BY j.finished_at, j.id LIMIT $4"
     ),
     ended: hits!(
         " FROM duetime_jobs j WHERE j.state = $1 AND j.state <> 1 AND j.finished_at <= $2 \
      AND (j.finished_at, j.id) < ($3, $4) ORDER BY j.finished_at DESC, j.id DESC LIMIT $5"
     ),
     ended_in: hits!(
-        " FROM duetime_jobs j WHERE j.queue = $1 AND j.state = $2 AND j.state <> 1 AND j.finished_at <= $3 \
+        " FROM duetime_jobs j WHERE j.queue = $1 AND j.state = $2 AND j.finished_at <= $3 \
      AND (j.finished_at, j.id) < ($4, $5) ORDER BY j.finished_at DESC, j.id DESC LIMIT $6"
     ),
     parked: hits!(
-        " FROM duetime_jobs j WHERE j.state = $1 AND j.state <> 1 AND j.finished_at IS NULL AND j.id < $2 \
-     ORDER BY j.finished_at DESC, j.id DESC LIMIT $3"
-    ),
-    parked_in: hits!(
-        " FROM duetime_jobs j WHERE j.queue = $1 AND j.state = $2 AND j.state <> 1 AND j.finished_at IS NULL AND j.id < $3 \
-     ORDER BY j.finished_at DESC, j.id DESC LIMIT $4"
+        " FROM duetime_jobs j WHERE j.state = $1 AND j.state <> 1 AND j.finished_at IS NULL AND j.id > $2 \
+     ORDER BY j.finished_at, j.id LIMIT $3"
     ),
     holder: hits!(
         " FROM duetime_jobs j WHERE j.queue = $1 AND j.job_key = $2 AND j.key_order = 0 AND j.id > $3 LIMIT $4"
@@ -150,7 +146,7 @@ pub(super) const STATEMENTS: Statements = Statements {
         " FROM duetime_jobs j WHERE (j.queue, j.job_key, j.key_order) > ($1, $2, $3) AND (j.queue, j.job_key) <= ($1, $2) \
      AND j.job_key IS NOT NULL ORDER BY j.queue, j.job_key, j.key_order LIMIT $4"
     ),
-    // Written as ranges of the index, as above.
+    // Written as ranges of the index.
     waiting_in: hits!(
         " FROM duetime_jobs j WHERE j.state = 1 AND (j.bucket, j.id) > ($1, $2) AND j.bucket <= $1 \
          ORDER BY j.bucket, j.id LIMIT $3"

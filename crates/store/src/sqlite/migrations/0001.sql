@@ -39,9 +39,8 @@ CREATE TABLE duetime_jobs (
 CREATE INDEX duetime_jobs_pending ON duetime_jobs (bucket) WHERE state = 1;
 CREATE INDEX duetime_jobs_overflow ON duetime_jobs (queue, priority, due_at) WHERE state = 1 AND bucket = -1;
 CREATE INDEX duetime_jobs_leased ON duetime_jobs (lease_until) WHERE lease_until IS NOT NULL;
-CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state);
+CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state, finished_at);
 CREATE INDEX duetime_jobs_finished ON duetime_jobs (state, finished_at) WHERE state <> 1;
-CREATE INDEX duetime_jobs_ended ON duetime_jobs (queue, state, finished_at) WHERE state <> 1;
 CREATE UNIQUE INDEX duetime_jobs_key ON duetime_jobs (key_entry, key_order) WHERE key_entry IS NOT NULL;
 CREATE UNIQUE INDEX duetime_jobs_origin ON duetime_jobs (queue, origin) WHERE origin IS NOT NULL;
 

@@ -34,9 +34,8 @@ CREATE TABLE IF NOT EXISTS duetime_jobs (
     payload      LONGBLOB       NOT NULL,
     progress     TEXT,                          -- JSON with percent, note and at
     KEY duetime_jobs_pending (bucket, urgency),
-    KEY duetime_jobs_queue (queue, state),
+    KEY duetime_jobs_queue (queue, state, finished_at),
     KEY duetime_jobs_finished (state, finished_at),
-    KEY duetime_jobs_ended (queue, state, finished_at),
     UNIQUE KEY duetime_jobs_key (queue, job_key, key_order),
     UNIQUE KEY duetime_jobs_origin (queue, origin)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin ROW_FORMAT = DYNAMIC;

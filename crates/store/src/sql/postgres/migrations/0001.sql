@@ -36,9 +36,8 @@ CREATE TABLE duetime_jobs (
 
 CREATE INDEX duetime_jobs_pending ON duetime_jobs (bucket, id) WHERE state = 1;
 CREATE INDEX duetime_jobs_overflow ON duetime_jobs (queue, priority, due_at, id) WHERE state = 1 AND bucket = -1;
-CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state, id);
+CREATE INDEX duetime_jobs_queue ON duetime_jobs (queue, state, finished_at, id);
 CREATE INDEX duetime_jobs_finished ON duetime_jobs (state, finished_at, id) WHERE state <> 1;
-CREATE INDEX duetime_jobs_ended ON duetime_jobs (queue, state, finished_at, id) WHERE state <> 1;
 CREATE UNIQUE INDEX duetime_jobs_key ON duetime_jobs (queue, job_key, key_order) WHERE job_key IS NOT NULL;
 CREATE UNIQUE INDEX duetime_jobs_origin ON duetime_jobs (queue, origin) WHERE origin IS NOT NULL;
 
