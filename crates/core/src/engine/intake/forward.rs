@@ -33,7 +33,7 @@ impl Intake {
         let origin = Arc::from(format!("{OF_ENGINE}{FORWARD}{}-{}", job.id, job.first_due_at.0));
         let mut answers = self
             .supervisor
-            .complete(self, |intake| async move { intake.push_batch(vec![copy], Some(origin), Needs::NoPlace).await })
+            .complete(self, |intake| async move { intake.push_batch(vec![copy], Some(origin), Needs::Nothing).await })
             .await?;
         answers.pop().expect("an answer for each job")
     }

@@ -1,5 +1,5 @@
-//! Push: jobs are checked, get ids and [places](crate::engine::queues::Gate), and are [admitted](crate::engine::admission); then
-//! repeats and held keys are resolved. A job without a place is only looked up: a repeat and a conflict need none.
+//! Push: jobs are checked, get ids and [permits](crate::engine::queues::Gate), and are [admitted](crate::engine::admission); then
+//! repeats and held keys are resolved. A job without a permit is only looked up: a repeat and a conflict need none.
 
 use crate::clock::Millis;
 use crate::engine::admission::{Admitted, Producer};
@@ -19,16 +19,16 @@ use std::sync::Arc;
 /// How often a push is retried because the holder of its key, or the job with its origin, has just been removed.
 pub(super) const TRIES: usize = 5;
 
-/// Whether new jobs need a place in a queue with a limit.
+/// Whether new jobs need a permit for a queue with a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::engine) enum Needs {
     /// Those of callers.
-    Place,
+    Permit,
     /// Copies of jobs that were accepted before.
-    NoPlace,
+    Nothing,
 }
 
-/// A job on its way: the answer so far, what it met, and its place.
+/// A job on its way: the answer so far, what it met, and its permit.
 struct Push {
     answer: Result<Pushed, Error>,
     met: Option<Admitted>,
@@ -39,7 +39,7 @@ impl Intake {
     pub(in crate::engine) async fn push(self: &Arc<Self>, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
         self.supervisor.check_open()?;
         check_batch(&jobs)?;
-        self.supervisor.complete(self, |intake| async move { intake.push_batch(jobs, None, Needs::Place).await }).await
+        self.supervisor.complete(self, |intake| async move { intake.push_batch(jobs, None, Needs::Permit).await }).await
     }
 
     /// Pushes jobs; copies of others have an origin that the engine chooses.
@@ -77,7 +77,7 @@ impl Intake {
         let (mut jobs, mut entries) = (Vec::with_capacity(accepted.len()), Vec::with_capacity(accepted.len()));
         for accepted in accepted {
             let entered = match accepted {
-                Ok(job) if needs == Needs::Place => self.gate.enter(&job.queue).await.map(|entry| (job, entry)),
+                Ok(job) if needs == Needs::Permit => self.gate.enter(&job.queue).await.map(|entry| (job, entry)),
                 Ok(job) => Ok((job, Entry::Free)),
                 Err(error) => Err(error),
             };
@@ -121,17 +121,17 @@ impl Intake {
                 (Ok(pushed), Some(met), _) => self.push_refused(pushed.job, met, new.on_conflict).await,
                 (answer, ..) => answer,
             };
-            if let Entry::Placed(place) = entry
+            if let Entry::Permitted(permit) = entry
                 && has_made_none(&answer)
             {
-                place.give_back();
+                permit.give_back();
             }
             resolved.push(answer);
         }
         Ok(resolved)
     }
 
-    /// Looks up what the jobs without a place would meet. Those of the same push are recorded by now.
+    /// Looks up what the jobs without a permit would meet. Those of the same push are recorded by now.
     async fn look_up_full(&self, pushes: &mut [Push]) -> Result<(), Error> {
         let looked_up = |push: &&mut Push| {
             let job = push.answer.as_ref().ok().map(|pushed| &pushed.job);
@@ -147,8 +147,8 @@ impl Intake {
         Ok(())
     }
 
-    /// Pushes a job into a queue that has no place for it: it may be a repeat, or replace another job.
-    pub(in crate::engine) async fn push_without_place(
+    /// Pushes a job into a full queue: it may be a repeat, or replace another job.
+    pub(in crate::engine) async fn push_without_permit(
         &self,
         job: Job,
         on_conflict: OnConflict,

@@ -202,7 +202,7 @@ impl Schedules {
                     stored = schedules.store_entry(&name, expected, forget).await?;
                 }
                 let job = stored.entry.schedule.tagged_job(&name);
-                let pushed = schedules.intake.push_batch(vec![job], origin, Needs::Place).await?.pop();
+                let pushed = schedules.intake.push_batch(vec![job], origin, Needs::Permit).await?.pop();
                 pushed.expect("an answer for each job")
             })
             .await

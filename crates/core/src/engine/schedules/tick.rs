@@ -27,7 +27,7 @@ use super::entry::{Entry, PUSHED_AHEAD_MS_MAX, Pending, Stored};
 use super::{KIND, Schedules};
 use crate::clock::Millis;
 use crate::engine::admission::{Admitted, Producer};
-use crate::engine::queues::Entry as Place;
+use crate::engine::queues::Entry as QueueEntry;
 use crate::error::Error;
 use crate::json::Timestamp;
 use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
@@ -178,8 +178,8 @@ impl Schedules {
 
     async fn push_tick(&self, job: Job, on_conflict: OnConflict) -> Result<(TickOutcome, Option<JobId>), Error> {
         let pushed = match self.intake.gate.enter(&job.queue).await? {
-            Place::Full(limit) => self.intake.push_without_place(job, on_conflict, limit).await,
-            Place::Free | Place::Placed(_) => {
+            QueueEntry::Full(limit) => self.intake.push_without_permit(job, on_conflict, limit).await,
+            QueueEntry::Free | QueueEntry::Permitted(_) => {
                 let (job, admitted) = self.admission.admit_one(job, Producer::Tick).await?;
                 if matches!(admitted, Admitted::Created | Admitted::Repeated | Admitted::Removed) {
                     return Ok((TickOutcome::Pushed, Some(job.id)));

@@ -1,6 +1,6 @@
 //! Ends of leases by their holders.
 
-mod unrecorded;
+mod pending_ends;
 
 use crate::api::Span;
 use crate::clock::Millis;
@@ -23,9 +23,9 @@ use crate::model::retry::{Retry, WhenExhausted};
 use crate::ports::{Broker, Detail, Ledger, Outcomes, Settle};
 use crate::request::{Answers, Ending, Outcome, Settlement};
 use crate::rules::{self, Again, Decision, Finish};
+use pending_ends::PendingEnds;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use unrecorded::Unrecorded;
 
 /// Bytes of an attempt's message that the log shows, at most.
 const LOGGED_BYTES_MAX: usize = 1_000;
@@ -41,7 +41,7 @@ pub(in crate::engine) struct Settler {
     settings: Arc<Settings>,
     metrics: Arc<Metrics>,
     supervisor: Arc<Supervisor>,
-    unrecorded: Unrecorded,
+    pending_ends: PendingEnds,
     kind_rules: &'static [(&'static str, Retry)],
 }
 
@@ -64,7 +64,7 @@ impl Settler {
             settings,
             metrics: metrics.clone(),
             supervisor: supervisor.clone(),
-            unrecorded: Unrecorded::default(),
+            pending_ends: PendingEnds::default(),
             kind_rules: options.kind_rules,
         }
     }
@@ -88,7 +88,8 @@ impl Settler {
     }
 
     async fn settle_batch(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
-        let state = |(receipt, ending): &(Receipt, Ending)| self.unrecorded.state(unrecorded::key(*receipt, ending));
+        let state =
+            |(receipt, ending): &(Receipt, Ending)| self.pending_ends.state(pending_ends::key(*receipt, ending));
         let repeats: Vec<(Receipt, Option<State>)> = outcomes.iter().map(|asked| (asked.0, state(asked))).collect();
         let new = outcomes.into_iter().zip(&repeats).filter(|(_, (_, state))| state.is_none());
         let new: Vec<_> = new.map(|(outcome, _)| outcome).collect();
@@ -126,7 +127,7 @@ impl Settler {
         let mut events: Vec<fn(u64) -> Observed> = Vec::with_capacity(outcomes.len());
         let mut asked = Vec::with_capacity(outcomes.len());
         for (receipt, outcome) in outcomes {
-            let ending = unrecorded::key(receipt, &outcome);
+            let ending = pending_ends::key(receipt, &outcome);
             let event: fn(u64) -> Observed = match outcome {
                 Ending::Outcome(Outcome::Complete { .. }) => Observed::Succeeded,
                 Ending::Outcome(Outcome::Fail(_) | Outcome::Park(_)) | Ending::Park(..) => Observed::Failed,
@@ -163,7 +164,7 @@ impl Settler {
         let mut settlement = |receipt: Receipt| match states.next().expect("the broker answers for each receipt") {
             (Some(state), asked) => match refused.as_ref().filter(|_| noted.contains(&receipt.id)) {
                 Some(error) => {
-                    self.unrecorded.remember(asked, state);
+                    self.pending_ends.remember(asked, state);
                     Err(error.clone())
                 }
                 None => Ok(Settlement { receipt, state, recorded }),

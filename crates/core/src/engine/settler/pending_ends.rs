@@ -12,7 +12,7 @@ use std::sync::Mutex;
 const ENDS_MAX: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Unrecorded(Mutex<Ends>);
+pub(super) struct PendingEnds(Mutex<Ends>);
 
 #[derive(Debug, Default)]
 struct Ends {
@@ -37,7 +37,7 @@ pub(super) fn key(receipt: Receipt, ending: &Ending) -> EndKey {
     (receipt, word)
 }
 
-impl Unrecorded {
+impl PendingEnds {
     /// Remembers the state that this ending gave the job.
     pub(super) fn remember(&self, key: EndKey, state: State) {
         let mut ends = self.0.lock().expect("no panic under this lock");
@@ -64,10 +64,10 @@ mod tests {
 
     #[test]
     fn the_oldest_is_forgotten_at_the_bound() {
-        let unrecorded = Unrecorded::default();
+        let pending = PendingEnds::default();
         let of = |epoch| (Receipt { id: id(1), epoch }, "fail");
-        (0..=ENDS_MAX as u64).for_each(|epoch| unrecorded.remember(of(epoch), State::Ready));
-        assert_eq!((unrecorded.state(of(0)), unrecorded.state(of(1))), (None, Some(State::Ready)));
-        assert_eq!(unrecorded.state((Receipt { id: id(1), epoch: 1 }, "release")), None);
+        (0..=ENDS_MAX as u64).for_each(|epoch| pending.remember(of(epoch), State::Ready));
+        assert_eq!((pending.state(of(0)), pending.state(of(1))), (None, Some(State::Ready)));
+        assert_eq!(pending.state((Receipt { id: id(1), epoch: 1 }, "release")), None);
     }
 }
