@@ -320,7 +320,7 @@ mod tests {
         rich.crashes = 2;
         rich.message = Some("m".into());
         rich.origin = Some("o".into());
-        rich.set_sent(Some(Sent::of(&NewJob::new(*b"x"))));
+        rich.set_sent(Some(NewJob::new(*b"x").sent()));
         let with = |options: JobOptions| Job { options: options.shared(), ..plain.clone() };
         let traced = with(JobOptions { trace: Some("t".into()), ..JobOptions::default() });
         let told = Progress { percent: 1, note: None, at: Timestamp(9) };

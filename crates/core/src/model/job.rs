@@ -6,8 +6,9 @@ use super::meta::Meta;
 use super::name;
 use super::options::{self, JobOptions};
 use super::progress::Progress;
-use super::sent::Sent;
+use super::sent::{Sent, hash_of};
 use crate::clock::Millis;
+use crate::hash;
 use crate::invalid::Invalid;
 use crate::json::{Span, Timestamp, read_bytes};
 use crate::limits::{DELAY_MS_MAX, INSTANT_MS_MIN, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
@@ -468,9 +469,31 @@ impl NewJob {
             key_until: *key_until,
             origin: origin.clone(),
             tags,
-            options: JobOptions { sent: origin.as_ref().map(|_| Sent::of(self)), ..options.clone() }.shared(),
+            options: JobOptions { sent: origin.as_ref().map(|_| self.sent()), ..options.clone() }.shared(),
             ..Job::new(id, queue.clone(), kind.clone(), payload.clone(), due_at, now)
         })
+    }
+
+    /// The digest of what was sent: a delay is compared as a delay, whenever it began.
+    #[doc(hidden)]
+    pub fn sent(&self) -> Sent {
+        let Self { queue: _, kind, payload, due, priority, key, on_conflict: _, key_until, origin: _, .. } = self;
+        let Self { tags, lease, expires, options, .. } = self;
+        let JobOptions { retry, target, trace: _, meta, moves: _, releases: _, marks, imported: _, sent: _ } = options;
+        let due = match due {
+            Due::Now => (0, 0),
+            Due::After(Span(delay_ms)) => (1, *delay_ms),
+            Due::At(Timestamp(at)) => (2, *at),
+        };
+        Sent::of_parts([
+            hash::stable(payload),
+            hash::stable(kind.as_bytes()),
+            hash_of(&due),
+            hash_of(priority),
+            hash_of(&(key, key_until)),
+            hash_of(tags),
+            hash_of(&(lease, expires, retry, target, meta, marks)),
+        ])
     }
 }
 

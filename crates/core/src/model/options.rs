@@ -210,7 +210,7 @@ mod tests {
             ..Retry::default()
         };
         let meta = Some(Arc::new(Meta::from_iter([("tenant", "7")])));
-        let sent = Some(Sent::of(&crate::NewJob::new(*b"1")));
+        let sent = Some(crate::NewJob::new(*b"1").sent());
         let all =
             JobOptions { retry, target: Some(target), trace, meta, moves: 2, releases: 3, marks, imported: true, sent };
         let text = serde_json::to_string(&all).unwrap();

@@ -1,10 +1,7 @@
 //! A digest of a push. It is kept with the origin, and tells a repeat of the push from another push with the same origin.
 
-use super::job::{Due, NewJob};
-use super::options::JobOptions;
 use crate::hash;
 use crate::invalid::Invalid;
-use crate::json::{Span, Timestamp};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
@@ -23,27 +20,11 @@ const BYTES: usize = 24;
 pub struct Sent([u8; BYTES]);
 
 impl Sent {
-    /// Of a push as it was sent: a delay is compared as a delay, whenever it began.
-    pub fn of(new: &NewJob) -> Self {
-        let NewJob { queue: _, kind, payload, due, priority, key, on_conflict: _, key_until, origin: _, .. } = new;
-        let NewJob { tags, lease, expires, options, .. } = new;
-        let JobOptions { retry, target, trace: _, meta, moves: _, releases: _, marks, imported: _, sent: _ } = options;
-        let due = match due {
-            Due::Now => (0, 0),
-            Due::After(Span(delay_ms)) => (1, *delay_ms),
-            Due::At(Timestamp(at)) => (2, *at),
-        };
+    /// Of the parts, in the order of [`PARTS`].
+    pub(super) fn of_parts(hashes: [u64; PARTS.len()]) -> Self {
         let mut bytes = [0; BYTES];
         let mut rest = &mut bytes[..];
-        for ((_, length), hash) in PARTS.iter().zip([
-            hash::stable(payload),
-            hash::stable(kind.as_bytes()),
-            of(&due),
-            of(priority),
-            of(&(key, key_until)),
-            of(tags),
-            of(&(lease, expires, retry, target, meta, marks)),
-        ]) {
+        for ((_, length), hash) in PARTS.iter().zip(hashes) {
             let (part, others) = rest.split_at_mut(*length);
             part.copy_from_slice(&hash.to_be_bytes()[..*length]);
             rest = others;
@@ -63,8 +44,8 @@ impl Sent {
     }
 }
 
-/// By its JSON, which is the same in every version.
-fn of(value: &impl Serialize) -> u64 {
+/// The hash of a part by its JSON, which is the same in every version.
+pub(super) fn hash_of(value: &impl Serialize) -> u64 {
     hash::stable(&serde_json::to_vec(value).expect("such values have only string keys"))
 }
 
@@ -98,8 +79,10 @@ impl TryFrom<String> for Sent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::job::{KeyUntil, OnConflict};
+    use crate::json::{Span, Timestamp};
+    use crate::model::job::{Due, KeyUntil, NewJob, OnConflict};
     use crate::model::meta::Meta;
+    use crate::model::options::JobOptions;
     use crate::model::retry::Retry;
 
     fn new() -> NewJob {
@@ -108,7 +91,7 @@ mod tests {
 
     /// The parts in which it differs from `new`.
     fn differences(other: &NewJob) -> Vec<&'static str> {
-        Sent::of(&new()).differences(&Sent::of(other))
+        new().sent().differences(&other.sent())
     }
 
     #[test]
@@ -152,7 +135,7 @@ mod tests {
     /// Rows of any age are compared with it.
     #[test]
     fn it_never_changes_and_reads_back() {
-        let sent = Sent::of(&new());
+        let sent = new().sent();
         let text = serde_json::to_string(&sent).unwrap();
         assert_eq!(text, r#""fDgy3eAg1HCEmDiqhcPzdUJlD2Dggmll""#);
         assert_eq!(serde_json::from_str::<Sent>(&text).unwrap(), sent);

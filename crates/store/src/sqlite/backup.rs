@@ -4,7 +4,7 @@
 //! or not at all. Other files of that name are left alone: a store in use, or a file of another program.
 
 use super::fault::{self, Fault};
-use super::lock::beside;
+use super::file::beside;
 use super::probe::{FileState, probe};
 use crate::private::Draft;
 use duetime_core::Error;

@@ -8,6 +8,7 @@ use crate::private;
 use duetime_core::Error;
 use nix::sys::statvfs::statvfs;
 use rusqlite::{Connection, OpenFlags};
+use std::ffi::OsString;
 use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -46,6 +47,13 @@ pub(super) fn locate(path: &Path) -> Result<PathBuf, Error> {
         _ => Error::Unusable(format!("the folder {folder:?} cannot be read ({error}): give this user read access")),
     })?;
     Ok(folder.join(name))
+}
+
+/// The path with this suffix.
+pub(super) fn beside(store: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(store);
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 /// Checks that the file, if it exists, starts like an SQLite file; SQLite itself checks the length given in the header.

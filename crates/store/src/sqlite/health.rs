@@ -4,7 +4,7 @@
 //! before each transaction the files are looked at by name: they must be those that were opened. A file that is put back is
 //! used again.
 
-use super::lock::beside;
+use super::file::beside;
 use duetime_core::ports::Trouble;
 use duetime_core::{Clock, Error, Millis, SystemClock};
 use std::fs;

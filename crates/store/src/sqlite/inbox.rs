@@ -7,10 +7,11 @@
 //!
 //! One thread has the connection. It looks whether the file has changed (`PRAGMA data_version`), which reads no page of it.
 
+use super::Sqlite;
 use super::fault;
 use super::file::BUSY_WAIT;
 use super::number::Number;
-use super::{Sqlite, spawn};
+use super::threads::spawn;
 use async_trait::async_trait;
 use duetime_core::Error;
 use duetime_core::limits::PAYLOAD_BYTES_MAX;

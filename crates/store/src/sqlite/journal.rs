@@ -8,7 +8,7 @@
 //! The file has two halves. Once one is full, the leases that are still not written are copied to the other, and it goes on
 //! there. No record is ever removed: a lease whose job has changed since is below the stored version, and changes nothing.
 
-use super::lock::beside;
+use super::file::beside;
 use crate::private;
 use duetime_core::ports::LeaseRecord;
 use duetime_core::{Error, JobId};

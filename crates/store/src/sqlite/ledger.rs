@@ -1,6 +1,7 @@
 //! The implementation of the ports: each verb goes to the writer or to a reader.
 
-use super::{Sqlite, apply, aside, documents, edit, end, find, overflow, prune, read, record, reports, tally};
+use super::threads::aside;
+use super::{Sqlite, apply, documents, edit, end, find, overflow, prune, read, record, reports, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
     Cursor, Document, DueTally, Edit, Edited, FailedJob, Find, Found, LeaseRecord, Leases, Ledger, OutboxEntry,

@@ -2,12 +2,11 @@
 //! keeps others from the log and the index beside the file even if the file is gone; the second keeps them from the file by
 //! whatever name. The system releases both when the process ends for any reason. The lock file remains, which means nothing.
 
-use super::file;
+use super::file::{self, beside};
 use super::probe;
 use crate::private;
 use duetime_core::Error;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
@@ -119,13 +118,6 @@ impl Drop for OpenFile {
 
 fn open_files() -> MutexGuard<'static, BTreeSet<(u64, u64)>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The path with this suffix.
-pub(super) fn beside(store: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(store);
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 #[cfg(test)]

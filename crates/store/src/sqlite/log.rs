@@ -8,9 +8,9 @@
 mod tests;
 
 use super::fault::{self, Fault};
+use super::file::beside;
 use super::file::{self, BUSY_WAIT};
 use super::health::Health;
-use super::lock::beside;
 use super::task::Task;
 use super::verify;
 use duetime_core::ports::Trouble;

@@ -36,6 +36,7 @@ mod row;
 mod schema;
 mod tally;
 mod task;
+mod threads;
 mod verify;
 mod writer;
 
@@ -44,6 +45,7 @@ pub use file::free_bytes;
 pub use inbox::CREATE_INBOX;
 pub(crate) use inbox::FileInbox;
 pub use probe::{FileState, ProbeReport, probe};
+pub(crate) use threads::aside;
 
 use self::fault::Fault;
 use self::health::Health;
@@ -53,15 +55,15 @@ use self::log::Log;
 use self::pool::Pool;
 use self::queue::Queue;
 use self::task::Transaction;
+use self::threads::spawn;
 use self::writer::Writer;
 use duetime_core::Error;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// Copies the store in a file to another file that can be opened in its place, even while another process has it open. An
 /// earlier backup of that name is replaced once the new one is on disk.
@@ -297,21 +299,6 @@ fn keep_log(connection: &Connection) {
     if let Err(error) = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true) {
         tracing::debug!(%error, "copying the write-ahead log before closing the store");
     }
-}
-
-/// Runs this on a new thread. It blocks none of the runtime's threads, and waits for none.
-pub(crate) async fn aside<T: Send + 'static>(
-    name: &str,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Error> {
-    let (reply, answer) = oneshot::channel();
-    spawn(name, move || drop(reply.send(work())))?;
-    answer.await.map_err(|_| Error::Unavailable(format!("the thread {name} ended unexpectedly")))
-}
-
-fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, Error> {
-    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
-    spawned.map_err(|error| Error::Unavailable(format!("the system cannot start a thread ({error})")))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use super::fault::{self, Fault};
 use super::file;
 use super::log::Log;
-use super::spawn;
+use super::threads::spawn;
 use duetime_core::Error;
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,6 +1,6 @@
 //! Probes a file without changing it or waiting for a lock: its header, and the process that holds it.
 
-use super::lock::beside;
+use super::file::beside;
 use super::{file, schema};
 use duetime_core::Error;
 use std::fs::{self, File};

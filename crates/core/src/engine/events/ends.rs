@@ -1,13 +1,11 @@
 //! The callers that wait for the end of a job, by job. An end costs one look into a map, however many wait for other jobs.
 
-use super::subscribers::Subscribers;
 use crate::model::id::JobId;
 use crate::ports::Event;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 /// The jobs whose end is waited for, each with what tells it.
 #[derive(Debug, Default)]
@@ -44,41 +42,6 @@ impl Ends {
                 }
             }
         }
-    }
-}
-
-/// Tells when a job may have ended.
-#[derive(Debug)]
-pub(in crate::engine) struct EndWatch {
-    id: JobId,
-    ended: watch::Receiver<()>,
-    subscribers: Arc<Subscribers>,
-    stopping: CancellationToken,
-}
-
-impl EndWatch {
-    pub(super) fn new(
-        id: JobId,
-        ended: watch::Receiver<()>,
-        subscribers: Arc<Subscribers>,
-        stopping: CancellationToken,
-    ) -> Self {
-        Self { id, ended, subscribers, stopping }
-    }
-
-    /// Waits until the job may have ended since the last call; `false` once the engine stops. Cancel safe.
-    pub(in crate::engine) async fn next(&mut self) -> bool {
-        tokio::select! {
-            biased;
-            () = self.stopping.cancelled() => false,
-            told = self.ended.changed() => told.is_ok(),
-        }
-    }
-}
-
-impl Drop for EndWatch {
-    fn drop(&mut self) {
-        self.subscribers.unwatch(self.id);
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// How far a subscriber may fall behind, in transitions, before it misses some.
 pub const RING_TRANSITIONS: usize = 16_384;
@@ -121,6 +122,41 @@ impl Subscribers {
     pub(super) fn leave(&self) {
         let _since = self.since.lock().expect("no panic under this lock");
         self.count.fetch_sub(HERE, Ordering::Relaxed);
+    }
+}
+
+/// Tells when a job may have ended.
+#[derive(Debug)]
+pub(in crate::engine) struct EndWatch {
+    id: JobId,
+    ended: watch::Receiver<()>,
+    subscribers: Arc<Subscribers>,
+    stopping: CancellationToken,
+}
+
+impl EndWatch {
+    pub(super) fn new(
+        id: JobId,
+        ended: watch::Receiver<()>,
+        subscribers: Arc<Subscribers>,
+        stopping: CancellationToken,
+    ) -> Self {
+        Self { id, ended, subscribers, stopping }
+    }
+
+    /// Waits until the job may have ended since the last call; `false` once the engine stops. Cancel safe.
+    pub(in crate::engine) async fn next(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.stopping.cancelled() => false,
+            told = self.ended.changed() => told.is_ok(),
+        }
+    }
+}
+
+impl Drop for EndWatch {
+    fn drop(&mut self) {
+        self.subscribers.unwatch(self.id);
     }
 }
 

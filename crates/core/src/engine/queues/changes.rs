@@ -5,7 +5,7 @@
 //! and read the settings of these queues repeatedly for half a minute, in which the change is made or given up. All settings
 //! are read only if more was changed than the document names, and rarely.
 
-use super::settings::read_one;
+use super::documents::read_one;
 use super::{REFRESH_EVERY, Settings};
 use crate::api::DegradedCode;
 use crate::engine::events::Publisher;

@@ -1,7 +1,7 @@
 //! The counts of the jobs of queues.
 
 use super::Settings;
-use super::settings::read_one;
+use super::documents::read_one;
 use crate::engine::base::Base;
 use crate::engine::overflow::Overflow;
 use crate::engine::stores::Topology;

@@ -2,6 +2,7 @@
 
 mod changes;
 mod counter;
+mod documents;
 mod gate;
 mod index;
 mod names;
@@ -16,10 +17,11 @@ use super::timers::Timers;
 use crate::ports::{Broker, QueueLeases, Registry};
 use crate::request::Options;
 pub(super) use counter::QueueCounter;
+pub(super) use documents::read_settings;
 pub(super) use gate::{Entry, Gate, WaitingLimit};
 use index::Index;
 use names::Names;
-pub(super) use settings::{end_of, read_settings};
+pub(super) use settings::end_of;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use tokio::sync::Notify;

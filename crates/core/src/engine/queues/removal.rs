@@ -6,7 +6,7 @@
 
 use super::Settings;
 use super::changes::Change;
-use super::settings::KIND;
+use super::documents::KIND;
 use crate::error::Error;
 use crate::ports::{Limits, PutIf};
 use crate::request::{Configured, QueueSettings};

@@ -1,6 +1,7 @@
 //! The settings of queues, as they are set and stored.
 
 use super::changes::Change;
+use super::documents::{KIND, read_one, read_settings};
 use super::{REFRESH_EVERY, Settings};
 use crate::clock::Millis;
 use crate::engine::expected::Expected;
@@ -10,13 +11,10 @@ use crate::invalid::Invalid;
 use crate::json::Timestamp;
 use crate::limits::STEP_QUEUES_MAX;
 use crate::model::name;
-use crate::ports::{Broker, Document, PutIf, Registry};
+use crate::ports::{Broker, PutIf};
 use crate::request::{Configured, Pause, QueueSettings};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The registry's kind of document for a queue's settings.
-pub(super) const KIND: &str = "queue";
 
 impl Settings {
     /// Reads all settings, before anything is served.
@@ -194,26 +192,6 @@ impl Settings {
 /// clock can read, so that the pause never ends early.
 pub(in crate::engine) fn end_of(pause: Pause, broker: &dyn Broker) -> Result<Option<Millis>, Invalid> {
     pause.end(if matches!(pause, Pause::For(_)) { broker.now_at_most() } else { broker.now() })
-}
-
-/// A queue's settings as they are stored, and their version.
-pub(super) async fn read_one(registry: &dyn Registry, queue: &str) -> Result<Option<(QueueSettings, u64)>, Error> {
-    let Some(document) = registry.document(KIND, queue).await? else { return Ok(None) };
-    Ok(Some((parse(queue, &document.body)?, document.version)))
-}
-
-/// The settings of all queues that have some, by name, with their versions.
-pub(in crate::engine) async fn read_settings(
-    registry: &dyn Registry,
-) -> Result<Vec<(Arc<str>, QueueSettings, u64)>, Error> {
-    let documents = registry.documents(KIND).await?.into_iter();
-    let read = |Document { name, body, version }: Document| Ok((Arc::from(&*name), parse(&name, &body)?, version));
-    documents.map(read).collect()
-}
-
-fn parse(queue: &str, body: &str) -> Result<QueueSettings, Error> {
-    let read = serde_json::from_str(body).map(Configured::into_settings);
-    read.map_err(|error| Error::Damaged(format!("the settings of the queue {queue:?}: {error}")))
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use crate::model::id::JobId;
 use crate::model::job::{Job, NewJob, State};
 use crate::model::marks::Marks;
 use crate::model::meta::Meta;
-use crate::model::sent::Sent;
 use crate::ports::{Counts, Detail, Limits, Listing, Queues, Tally, Window};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, listing, reserve, success};
 use std::sync::Arc;
@@ -55,7 +54,7 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
             releases: 4,
             marks: Marks::from_iter([("parks", 2), ("hold_s", 50_000)]).shared(),
             imported: true,
-            sent: Some(Sent::of(&NewJob::new(*b"sent"))),
+            sent: Some(NewJob::new(*b"sent").sent()),
         }
         .shared(),
         origin: Some("of its push".into()),

@@ -11,7 +11,6 @@ use crate::model::marks::Marks;
 use crate::model::meta::Meta;
 use crate::model::options::JobOptions;
 use crate::model::retry::{Backoff, Exponential, Retry, WhenExhausted};
-use crate::model::sent::Sent;
 use crate::ports::{Queues, Recorded, Retention};
 use std::sync::Arc;
 
@@ -59,7 +58,7 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
             releases: 3,
             marks,
             imported: true,
-            sent: Some(Sent::of(&NewJob::new(*b"sent"))),
+            sent: Some(NewJob::new(*b"sent").sent()),
         }
         .shared();
         job.origin = Some(text("of its push"));
