@@ -54,14 +54,14 @@ def run(client: Client) -> Iterator[Callable[[Worker], threading.Thread]]:
 def until() -> Callable[[Callable[[], Any]], Any]:
     """Asks again until there is an answer."""
 
-    def ask(question: Callable[[], Any], tries: int = 400) -> Any:
+    def ask(question: Callable[[], Any], tries: int = 2_400) -> Any:
         pause = threading.Event()
         for _ in range(tries):
             answer = question()
             if answer:
                 return answer
             pause.wait(0.025)
-        raise AssertionError("it did not happen within ten seconds")
+        raise AssertionError("it did not happen within a minute")
 
     return ask
 
