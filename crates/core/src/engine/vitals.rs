@@ -78,6 +78,10 @@ impl Vitals {
         self.status.set(DegradedCode::Clock, apart_ms.map(|ms| format!("they are {} apart", about(ms))));
         let (loaded, is_loaded) = self.status.progress();
         let backlog = self.broker.backlog();
+        // Calls are repeated for a while, and the reaper would wait for its own.
+        if let Some(error) = self.broker.unreached() {
+            self.status.degrade(DegradedCode::BrokerUnavailable, &error);
+        }
         let is_away = self.status.is(DegradedCode::BrokerUnavailable);
         let ready = !self.supervisor.is_stopping()
             && self.recorder.check_backlog().is_ok()

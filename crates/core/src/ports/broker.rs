@@ -49,6 +49,12 @@ pub trait Broker: BrokerClock + Outbox {
     /// Whether other processes may use it. It outlives this process then, and remembers leases itself.
     fn is_shared(&self) -> bool;
 
+    /// Why no call reaches it at the moment, as its connections show without a call: they are closed, and new ones are refused.
+    /// A broker that is only slow is reached.
+    fn unreached(&self) -> Option<Error> {
+        None
+    }
+
     /// Whether it is its own ledger: recording a job puts it, it holds all pending jobs, and nothing is added to the outbox
     /// but copies that go to other queues.
     fn is_ledger(&self) -> bool {

@@ -80,6 +80,10 @@ impl Broker for Redis {
         true
     }
 
+    fn unreached(&self) -> Option<Error> {
+        self.partitions.link.unreached()
+    }
+
     fn is_ledger(&self) -> bool {
         self.partitions.is_ledger()
     }

@@ -36,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(12);
 const PATIENCE_FIRST: Duration = Duration::from_secs(3);
 /// The same once calls have failed for [`PATIENCE`]: while Redis is down, calls fail fast.
 const PATIENCE_DOWN: Duration = Duration::from_secs(1);
+/// How long no connection can be had before Redis counts as not reached: a restart of a small one takes less.
+const LOST_MAX: Duration = Duration::from_millis(500);
 /// The shortest and the longest pause between attempts.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 
@@ -80,6 +82,8 @@ struct Current {
     answered: Option<Instant>,
     /// When the first call since the last answer failed.
     failing_since: Option<Instant>,
+    /// When the first attempt since the last answer failed. Such an attempt may belong to a call that began long before.
+    lost_since: Option<Instant>,
 }
 
 impl Current {
@@ -101,6 +105,11 @@ impl Line {
     fn connected(&self) -> Option<(u64, Connection)> {
         let current = self.current();
         Some((current.number, current.connection.clone()?))
+    }
+
+    /// Notes an attempt that got no answer.
+    fn lose(&self) {
+        self.current().lost_since.get_or_insert(Instant::now());
     }
 
     /// Drops a broken connection if it is still the current one.
@@ -160,6 +169,15 @@ impl Link {
         large.current().has_answered = true;
         let bound = Mutex::new(Bound::new(Instant::now()));
         Ok(Self { target, usual: Line::default(), large, bound, place })
+    }
+
+    /// Why no call gets through at the moment: there is no connection, and has been none for longer than a moment.
+    pub(super) fn unreached(&self) -> Option<Error> {
+        let current = self.usual.current();
+        let lost_since = current.lost_since.filter(|_| current.connection.is_none())?;
+        let is_long = lost_since.elapsed() >= LOST_MAX;
+        is_long
+            .then(|| Error::Unavailable(format!("{}: the connection is lost, and no new one can be had", self.place)))
     }
 
     pub(super) fn is_cluster(&self) -> bool {
@@ -226,7 +244,7 @@ impl Link {
             let Failure { error, sent } = match answer {
                 Ok(value) => {
                     let mut current = line.current();
-                    (current.has_answered, current.failing_since) = (true, None);
+                    (current.has_answered, current.failing_since, current.lost_since) = (true, None, None);
                     self.bound().grow(Instant::now());
                     return Ok(value);
                 }
@@ -243,6 +261,7 @@ impl Link {
                 }
                 Remedy::Reconnect => {
                     sent.iter().for_each(|&number| line.give_up(number));
+                    line.lose();
                     // The first loss may be that of a server. If the same call is lost on the next connection, its reply may
                     // be too large for this network.
                     if is_lost && sent.is_some() {

@@ -2,9 +2,11 @@
 
 use crate::redis_faults::subject::{Subject, until};
 use crate::redis_locks::proxy::Lossy;
+use duetime_core::engine::Options as EngineOptions;
 use duetime_core::ports::{Beginning, Broker as _, Host, Recorded, Settle};
 use duetime_core::testing::fixtures::{QUEUE, id, success, take};
-use duetime_core::{Error, JobId, State};
+use duetime_core::{Engine, Error, JobId, State};
+use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::{End, Fate, Proxy, RedisServer};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -178,4 +180,38 @@ async fn a_take_that_comes_late_takes_nothing() {
     s.push([2]).await.unwrap();
     proxy.repeat().await;
     assert_eq!(take().await.unwrap().reserved.leases.len(), 1, "the late one took it for nobody");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_has_gone_is_noticed_before_calls_give_up() {
+    let mut server = RedisServer::start();
+    let s = Subject::connect(&server.url()).await;
+    assert_eq!(s.redis.unreached().map(|error| error.to_string()), None);
+    server.kill();
+    let asked = tokio::spawn({
+        let redis = s.redis.clone();
+        async move { redis.incarnation().await }
+    });
+    until("the loss to be noticed", || s.redis.unreached().is_some()).await;
+    assert!(!asked.is_finished(), "the call is still repeated");
+    server.start_again();
+    asked.await.unwrap().unwrap();
+    assert_eq!(s.redis.unreached().map(|error| error.to_string()), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_is_not_ready_soon_after_its_broker_has_gone() {
+    let mut server = RedisServer::start();
+    let redis = Redis::connect(&server.url(), Options::default()).await.unwrap();
+    let engine = Engine::start(redis.stores(), EngineOptions::default()).await.unwrap();
+    assert!(engine.health().ready);
+    server.kill();
+    until("the loss to be noticed", || !engine.health().ready).await;
+    // The reaper says something else once it has waited for 3 s.
+    let health = engine.health();
+    let error = health.degraded[0].error.as_deref().unwrap();
+    assert!(error.ends_with("the connection is lost, and no new one can be had"), "{error}");
+    server.start_again();
+    until("the broker to be back", || engine.health().ready).await;
+    engine.stop().await.unwrap();
 }
