@@ -5,8 +5,7 @@
 
 use super::grant::{Grant, Scope};
 use super::names::Names;
-use super::tokens::{Known, Tokens};
-use duetime_core::Millis;
+use super::tokens::{Clock, Known, Tokens};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -15,9 +14,6 @@ use tokio::sync::OwnedSemaphorePermit;
 const LOOK: Duration = Duration::from_secs(1);
 
 static EVERYTHING: LazyLock<[Grant; 1]> = LazyLock::new(|| ["admin".parse().expect("it is a right")]);
-
-/// The clock by which tokens expire.
-pub(crate) type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
 
 /// The caller of a request or connection.
 #[derive(Clone)]
@@ -49,10 +45,6 @@ pub(crate) enum Refused {
 }
 
 impl Holder {
-    pub(super) fn new(tokens: Arc<Tokens>, clock: Clock, shown: Arc<Known>) -> Self {
-        Self { tokens, clock, shown }
-    }
-
     /// The token as it is now; `None` if it was revoked or has expired.
     fn today(&self) -> Option<Arc<Known>> {
         self.tokens.today(&self.shown.token.sha256, (self.clock)())
@@ -70,6 +62,12 @@ impl Holder {
 }
 
 impl Caller {
+    /// The holder of the token that is shown; `None` if it is not in the file, or has expired.
+    pub(crate) fn of_token(tokens: &Arc<Tokens>, shown: &str, clock: &Clock) -> Option<Self> {
+        let shown = tokens.find(shown, clock())?;
+        Some(Self::Token(Holder { tokens: tokens.clone(), clock: clock.clone(), shown }))
+    }
+
     /// The name of the token.
     pub(crate) fn name(&self) -> &str {
         match self {

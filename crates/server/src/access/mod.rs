@@ -11,10 +11,10 @@ mod secret;
 mod stored_token;
 mod tokens;
 
-pub(crate) use caller::{Caller, Clock, Refused};
+pub(crate) use caller::{Caller, Refused};
 pub(crate) use file::TokenFile;
 pub(crate) use grant::{Grant, Scope};
 pub(crate) use names::Names;
 pub(crate) use secret::{Secret, hex};
 pub(crate) use stored_token::Token;
-pub(crate) use tokens::{STREAMS_MAX, Tokens};
+pub(crate) use tokens::{Clock, STREAMS_MAX, Tokens};

@@ -1,6 +1,5 @@
 //! The tokens that a server knows.
 
-use super::caller::{Caller, Clock, Holder};
 use super::file::TokenFile;
 use super::secret::{Hash, hash};
 use super::stored_token::Token;
@@ -18,6 +17,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 pub(crate) const STREAMS_MAX: usize = 1_024;
 /// Most concurrent calls of one token that continue without their caller; further ones wait.
 const CALLS_MAX: usize = 64;
+
+/// The clock by which tokens expire.
+pub(crate) type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
 
 /// The tokens of a file, by their hashes.
 type ByHash = HashMap<Hash, Arc<Known>>;
@@ -91,9 +93,9 @@ impl Tokens {
         Ok(Self { known: Watched::open("tokens", [file], |files| Ok(known(TokenFile::read(&files[0])?, &none)))? })
     }
 
-    /// The holder of the token that is shown, unless it has expired. All are compared, in a time that says nothing of how
-    /// near a guess came.
-    pub(crate) fn find(self: &Arc<Self>, shown: &str, clock: &Clock) -> Option<Caller> {
+    /// The token that is shown, unless it has expired. All are compared, in a time that says nothing of how near a guess
+    /// came.
+    pub(super) fn find(&self, shown: &str, now: Millis) -> Option<Arc<Known>> {
         let hash = hash(shown);
         let known = self.known.get();
         let mut found = None;
@@ -102,8 +104,7 @@ impl Tokens {
                 found = Some(one);
             }
         }
-        let found = found.filter(|found| found.counts(clock()))?;
-        Some(Caller::Token(Holder::new(self.clone(), clock.clone(), found.clone())))
+        found.filter(|found| found.counts(now)).cloned()
     }
 
     /// The token with this hash as it is now; `None` if it was revoked or has expired.
@@ -137,7 +138,7 @@ fn known(read: TokenFile, former: &ByHash) -> Arc<ByHash> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Refused, Scope, Secret};
+    use super::super::{Caller, Refused, Scope, Secret};
     use super::*;
     use futures_util::FutureExt;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -161,7 +162,7 @@ mod tests {
 
         fn find(&self, shown: &str) -> Option<Caller> {
             let now = self.now.clone();
-            self.tokens.find(shown, &(Arc::new(move || now.load(Ordering::Relaxed)) as Clock))
+            Caller::of_token(&self.tokens, shown, &(Arc::new(move || now.load(Ordering::Relaxed)) as Clock))
         }
 
         fn caller(&self) -> Caller {

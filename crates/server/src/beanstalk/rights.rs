@@ -14,7 +14,7 @@ impl Door {
     /// Takes the token that is shown, and answers the word for it.
     pub(super) fn identify(&self, state: &mut State, token: &str) -> &'static str {
         let Some(tokens) = &self.tokens else { return "AUTHENTICATED" };
-        match tokens.find(token, &self.clock) {
+        match Caller::of_token(tokens, token, &self.clock) {
             Some(caller) => {
                 state.caller = caller;
                 "AUTHENTICATED"

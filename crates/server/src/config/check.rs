@@ -4,8 +4,8 @@
 //! that need `store`. If both have the same precedence, that is a mistake. clap does not check these rules, since it does
 //! not know where a value comes from.
 
+use super::given::{Given, Mistake};
 use super::keys::{key, options};
-use super::settings::{Given, Mistake};
 use clap::{Arg, Command, Id};
 use std::collections::BTreeMap;
 

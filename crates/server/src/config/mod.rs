@@ -7,6 +7,7 @@
 mod check;
 mod example;
 mod file;
+mod given;
 mod keys;
 mod settings;
 #[cfg(test)]
@@ -14,9 +15,10 @@ mod tests;
 mod value;
 
 pub(crate) use example::example;
+pub(crate) use given::Mistake;
 #[cfg(test)]
-pub(crate) use settings::Origin;
-pub(crate) use settings::{Mistake, Setting, Settings};
+pub(crate) use given::Origin;
+pub(crate) use settings::{Setting, Settings};
 
 use clap::builder::{OsStr, Resettable};
 use clap::{Arg, ArgMatches, Command};

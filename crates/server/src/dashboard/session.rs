@@ -28,7 +28,7 @@ pub(crate) fn caller(app: &App, headers: &HeaderMap) -> Result<Caller, Problem> 
 
 fn reader(app: &App, headers: &HeaderMap) -> Caller {
     let Some(tokens) = app.tokens() else { return Caller::Anyone };
-    let found = cookie(headers, name(app)).and_then(|shown| tokens.find(shown, &app.clock));
+    let found = cookie(headers, name(app)).and_then(|shown| Caller::of_token(tokens, shown, &app.clock));
     found.unwrap_or(Caller::Nobody)
 }
 

@@ -1,12 +1,12 @@
 //! A target, read and ready to be delivered to.
 
-use super::delivered::Sign;
+use super::delivered::{Delivered, Sign};
 use super::forward;
+use super::observe::Observed;
 use super::redis_list::{List, Servers};
-use super::webhook::{Keys, Route, Rules};
-use super::{Delivered, Executor};
+use super::webhook::{Keys, Route, Rules, Sender};
 use duetime_core::model::target::{Endpoint, Target};
-use duetime_core::{Error, Job};
+use duetime_core::{Engine, Error, Job};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +34,19 @@ impl Policy {
         let expected = "the name of a key for this queue in the file of --webhook-keys";
         bound.map(drop).map_err(|_| Error::invalid("target.key", expected, format!("{key:?}")))
     }
+}
+
+/// How deliveries are set up, before there is an engine.
+pub(crate) struct Setup {
+    pub(super) sender: Sender,
+    pub(super) policy: Policy,
+    pub(super) observed: Arc<Observed>,
+}
+
+/// Makes deliveries.
+pub(super) struct Executor {
+    pub(super) engine: Engine,
+    pub(super) setup: Setup,
 }
 
 /// How each job of a queue is delivered.

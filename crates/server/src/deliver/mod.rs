@@ -14,7 +14,7 @@ mod pace;
 mod redis_list;
 pub(crate) mod webhook;
 
-pub(crate) use delivery::Policy;
+pub(crate) use delivery::{Policy, Setup};
 pub(crate) use framework::{
     ADD_TO_BULLMQ, BULLMQ, BullmqJob, LARAVEL, SIDEKIQ, check_laravel, check_list, layout_names, list_words,
     parse_target,
@@ -22,8 +22,7 @@ pub(crate) use framework::{
 pub(crate) use observe::Observed;
 pub(crate) use pace::SharedPace;
 
-use delivered::Delivered;
-use delivery::Delivery;
+use delivery::{Delivery, Executor};
 use duetime::{Client, JobError, Worker};
 use duetime_core::engine::QueueSettings;
 use duetime_core::limits::RESERVE_JOBS_MAX;
@@ -78,19 +77,6 @@ pub(crate) enum Error {
     Webhook(#[from] webhook::Error),
     /// An error of Redis.
     Redis(#[from] CoreError),
-}
-
-/// Makes deliveries.
-struct Executor {
-    engine: Engine,
-    setup: Setup,
-}
-
-/// How deliveries are set up, before there is an engine.
-pub(crate) struct Setup {
-    sender: Sender,
-    policy: Policy,
-    observed: Arc<Observed>,
 }
 
 /// Why Redis servers that are named for deliveries cannot be used now.

@@ -3,8 +3,8 @@
 //! A target is down if the last deliveries failed, at least three of them or for half a minute, whatever it answered. The log says
 //! when that begins and when it ends.
 
-use super::SharedPace;
 use super::delivered::{Delivered, Sign};
+use super::pace::SharedPace;
 use duetime_core::engine::TargetDown;
 use duetime_core::engine::metrics::Histogram;
 use duetime_core::{Engine, Job, Millis};

@@ -55,7 +55,7 @@ impl World {
     }
 
     fn caller(&self, clock: &Clock) -> Caller {
-        self.tokens.find(self.secret.reveal(), clock).unwrap()
+        Caller::of_token(&self.tokens, self.secret.reveal(), clock).unwrap()
     }
 
     async fn ask(&self, caller: Caller, asked: &str, body: &str) -> Reply {

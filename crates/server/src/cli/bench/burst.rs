@@ -5,7 +5,7 @@ use super::feed::{Feed, Plan};
 use super::lateness;
 use super::options::Load;
 use super::report::Report;
-use super::subject::Subject;
+use super::waiting;
 use crate::cli::exit::{Failure, Result};
 use crate::cli::progress::Progress;
 use crate::cli::time::now;
@@ -37,7 +37,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result {
     let Args { jobs, workers, seconds, load: Load { shape, traffic, place } } = args;
-    let subject = Subject::open(&place).await?;
+    let subject = waiting::open(&place).await?;
     // Long enough to push them all, at 20,000 a second at the least.
     let other_start = now() + SECOND_MS + jobs as u64 / 20;
     let instant = other_start + LEAD_MS;

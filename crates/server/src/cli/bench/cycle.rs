@@ -4,7 +4,7 @@ use super::drain::Drain;
 use super::feed::{Feed, Plan};
 use super::options::Load;
 use super::report::Report;
-use super::subject::Subject;
+use super::waiting;
 use crate::cli::exit::Result;
 use crate::cli::progress::Progress;
 use std::time::Instant;
@@ -24,7 +24,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result {
     let Args { jobs, workers, load: Load { shape, traffic, place } } = args;
-    let subject = Subject::open(&place).await?;
+    let subject = waiting::open(&place).await?;
     let feed = Feed::new(&subject, "bench", shape, traffic);
     let drain = Drain::new(&subject.client, "bench", traffic.batch, workers.get());
     let (pushing, working) = (Progress::new("push", jobs), Progress::new("cycle", jobs));

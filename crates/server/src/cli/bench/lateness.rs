@@ -4,7 +4,7 @@ use super::feed::{Feed, Plan};
 use super::histogram::Histogram;
 use super::options::Load;
 use super::report::Report;
-use super::subject::Subject;
+use super::waiting;
 use crate::cli::exit::{Failure, Result};
 use crate::cli::progress::Progress;
 use crate::cli::time::{late, now};
@@ -36,7 +36,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result {
     let Args { jobs, rate, load: Load { shape, traffic, place } } = args;
-    let subject = Subject::open(&place).await?;
+    let subject = waiting::open(&place).await?;
     let start = now() + SECOND_MS + jobs as u64 * SECOND_MS / PUSH_PER_SECOND;
     let plan = Plan::rate(jobs, start, rate);
     let progress = Progress::new("push", jobs);

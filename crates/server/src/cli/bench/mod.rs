@@ -14,6 +14,7 @@ mod options;
 mod push;
 mod report;
 mod subject;
+mod waiting;
 
 use super::exit::Result;
 

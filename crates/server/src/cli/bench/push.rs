@@ -3,7 +3,7 @@
 use super::feed::{Feed, Plan};
 use super::options::Load;
 use super::report::Report;
-use super::subject::Subject;
+use super::waiting;
 use crate::cli::exit::Result;
 use crate::cli::progress::Progress;
 use duetime_core::api::Span;
@@ -23,7 +23,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args) -> Result {
     let Args { jobs, within, load: Load { shape, traffic, place } } = args;
-    let subject = Subject::open(&place).await?;
+    let subject = waiting::open(&place).await?;
     let progress = Progress::new("push", jobs);
     let feed = Feed::new(&subject, "bench", shape, traffic);
     let fed = feed.push(&Plan::spread(jobs, within.0 / 10, within.0), &progress).await?;

@@ -1,23 +1,11 @@
 //! The subject of a benchmark: a server, or an engine in this process.
 
-use super::feed::{Feed, Plan};
-use super::options::{Shape, Traffic, Where};
+use super::options::Where;
 use crate::cli::exit::{Failure, Result};
-use crate::cli::progress::Progress;
 use crate::cli::target::MEMORY;
 use duetime::{Client, OpenOptions};
-use duetime_core::limits::{HOUR_MS, MINUTE_MS};
-use std::num::NonZero;
 use std::path::Path;
 use tempfile::TempDir;
-
-/// Queue of the jobs that wait meanwhile.
-const WAITING_QUEUE: &str = "bench-waiting";
-/// When the first of them is due.
-const WAITING_FIRST_MS: u64 = 30 * MINUTE_MS;
-/// The way in which they are pushed.
-const WAITING_TRAFFIC: Traffic = Traffic { batch: 5_000, tasks: NonZero::new(2).expect("not 0") };
-const WAITING_SHAPE: Shape = Shape { payload: 100, tags: 0, key: false };
 
 /// A client, and its description.
 pub(super) struct Subject {
@@ -32,19 +20,8 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Opens it, and has jobs wait in it.
+    /// Opens it.
     pub(super) async fn open(place: &Where) -> Result<Self> {
-        let subject = Self::bare(place).await?;
-        if place.waiting > 0 {
-            let progress = Progress::new("jobs that wait", place.waiting);
-            let plan = Plan::spread(place.waiting, WAITING_FIRST_MS, HOUR_MS - MINUTE_MS);
-            Feed::new(&subject, WAITING_QUEUE, WAITING_SHAPE, WAITING_TRAFFIC).push(&plan, &progress).await?;
-            progress.done();
-        }
-        Ok(subject)
-    }
-
-    async fn bare(place: &Where) -> Result<Self> {
         if let Some(url) = &place.server {
             let client = Client::connect(url).await?;
             client.health().await?;

@@ -45,7 +45,7 @@ pub(in crate::dashboard) async fn act(
 ) -> Response {
     let to = local(form.get("to").unwrap_or("/"));
     let (app, token) = (&dashboard.app, form.get("token").unwrap_or_default());
-    let found = app.tokens().and_then(|tokens| tokens.find(token, &app.clock));
+    let found = app.tokens().and_then(|tokens| Caller::of_token(tokens, token, &app.clock));
     let why = match found {
         Some(caller) if caller.has(Scope::Read) => {
             let mut response = see_other(to);

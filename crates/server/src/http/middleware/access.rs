@@ -48,7 +48,7 @@ pub(crate) fn caller(app: &App, path: &str, headers: &HeaderMap) -> Result<Calle
     let shown = shown.ok_or_else(|| {
         refuse("unauthorized", "the header `authorization` must be `Bearer TOKEN`, got another scheme or no scheme")
     })?;
-    let caller = tokens.find(shown, &app.clock).ok_or_else(unknown)?;
+    let caller = Caller::of_token(tokens, shown, &app.clock).ok_or_else(unknown)?;
     pass(&caller)?;
     Ok(caller)
 }
