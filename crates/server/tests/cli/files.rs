@@ -118,7 +118,7 @@ fn a_backup_to_the_name_of_a_weekday_works_every_week() {
     for week in 1..=3 {
         server.push(&["--delay", "1h", "x"]);
         let ran = server.place.run(&["backup", "monday.db"]);
-        assert_eq!(ran.code, 0, "week {week}: {ran:?}");
+        assert_eq!((ran.code, &*ran.err), (0, ""), "week {week}: {ran:?}");
         fs::copy(server.place.path("monday.db"), server.place.path("LOOKED")).unwrap();
         let listed = finish(server.place.bare(&["list", "--json", "--store", "LOOKED"]), b"");
         let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();

@@ -245,11 +245,15 @@ fn dead_letters_are_looked_after() {
 fn a_store_is_copied() {
     let place = Place::new();
     place.push(&["--delay", "1h", "x"]);
-    place.ok(&["backup", "copy.db"]);
+    let copied = place.run(&["backup", "copy.db"]);
+    let left = "no server has test.db open; it was last changed ";
+    assert!(copied.code == 0 && copied.err.contains(left) == cfg!(target_os = "linux"), "{copied:?}");
     let ran = finish(place.bare(&["list", "--store", "copy.db"]), b"");
     assert!(ran.code == 0 && ran.out.contains("in 60 min"), "{ran:?}");
     let again = place.run(&["backup", "copy.db"]);
     assert!(again.code == 1 && again.err.contains("is in use as a store"), "{again:?}");
+    let none = finish(place.bare(&["backup", "--store", "redis://127.0.0.1", "x.db"]), b"");
+    assert!(none.code == 1 && none.err.contains("backed up with their own tools"), "{none:?}");
 }
 
 #[test]

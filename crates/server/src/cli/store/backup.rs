@@ -1,11 +1,14 @@
 //! `duetime backup`.
 
 use crate::cli::exit::{Failure, Result};
-use crate::cli::output;
+use crate::cli::output::{self, note};
+use crate::cli::time::{now, relative};
+use duetime_core::Millis;
 use duetime_store::sqlite;
 use serde_json::json;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// Of a time in UTC within the name of a file.
 const TIME_FORMAT: &str = "%Y%m%dT%H%M%SZ";
@@ -36,19 +39,39 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result {
     let Args { to, keep, store, json } = args;
     if !store.exists() {
-        return Err(Failure::error(format!("there is no store at {}", store.display()))
-            .hint("name the server's store file with --store PATH"));
+        return Err(Failure::error(format!("there is no store file at {}", store.display())).hint(
+            "name the server's store file with --store PATH; Redis and databases are backed up with their own tools",
+        ));
     }
     let series = keep.map(|keep| Series::new(&to, &store, keep)).transpose()?;
     let to = series.as_ref().map_or(to, Series::next);
-    let (from, copy) = (store, to.clone());
+    let (from, copy) = (store.clone(), to.clone());
     let copied = tokio::task::spawn_blocking(move || sqlite::backup(&from, &copy)).await;
     copied.map_err(|error| Failure::error(error.to_string()))??;
     let bytes = std::fs::metadata(&to)?.len();
     let removed = series.as_ref().map_or_else(|| Ok(Vec::new()), Series::prune)?;
+    warn_if_left(&store);
     let mut said = format!("{bytes} bytes copied to {}", to.display());
     removed.iter().for_each(|path| said += &format!("\nremoved {}", path.display()));
     output::tell(json, &json!({ "path": to, "bytes": bytes, "removed": removed }), said)
+}
+
+/// Tells if no process has the store open: it may be the old one, whose jobs have moved to another store.
+fn warn_if_left(store: &Path) {
+    // Only this system lists who holds a file.
+    let is_left = cfg!(target_os = "linux") && sqlite::probe(store).is_ok_and(|probed| probed.held_by.is_none());
+    if is_left {
+        let changed = ["", "-wal"].map(|suffix| {
+            let path = format!("{}{suffix}", store.display());
+            std::fs::metadata(path).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()
+        });
+        let changed = changed.into_iter().flatten().max().map_or(0, |since| since.as_millis());
+        let changed = relative(Millis::try_from(changed).unwrap_or(0), now());
+        note!(
+            "no server has {} open; it was last changed {changed}. If your jobs have moved to another store, back that up",
+            store.display()
+        );
+    }
 }
 
 /// The backups of one store in a folder.

@@ -17,12 +17,16 @@ pub(super) struct Report {
     pub(super) renamed: u64,
     /// Lines that were refused.
     pub(super) refused: u64,
-    /// Queues whose settings were imported, or are the same here.
+    /// Queues whose settings were imported.
     pub(super) queues: u64,
+    /// Queues that have the same settings here.
+    pub(super) queues_known: u64,
     /// Queues that have other settings here, which stay.
     pub(super) queues_kept: u64,
-    /// Schedules that were imported, or are the same here.
+    /// Schedules that were imported.
     pub(super) schedules: u64,
+    /// Schedules that are the same here.
+    pub(super) schedules_known: u64,
     /// Schedules that differ from the ones here, which stay.
     pub(super) schedules_kept: u64,
     /// Why the end is missing.
@@ -65,7 +69,8 @@ impl Report {
     }
 
     fn say(&self, is_check: bool) -> Result {
-        let Self { imported, known, renamed, refused, queues, queues_kept, schedules, schedules_kept, .. } = self;
+        let Self { imported, known, renamed, refused, queues, queues_known, queues_kept, .. } = self;
+        let Self { schedules, schedules_known, schedules_kept, .. } = self;
         if is_check {
             return output::say(format_args!(
                 "valid: {}, {} and {}; not valid: {}",
@@ -82,14 +87,18 @@ impl Report {
                 "{renamed} got another id that fits this store's partitions: only the low 10 bits differ"
             ))?;
         }
-        if queues + queues_kept > 0 {
-            let queues = count(*queues, "queue");
-            output::say(format_args!("settings of {queues} imported, {queues_kept} left as they are"))?;
-        }
-        if schedules + schedules_kept > 0 {
-            let schedules = count(*schedules, "schedule");
-            output::say(format_args!("{schedules} imported, {schedules_kept} left as they are"))?;
-        }
+        let settings = |imported: u64| format!("settings of {}", count(imported, "queue"));
+        say_set_up(*queues, *queues_known, *queues_kept, settings)?;
+        say_set_up(*schedules, *schedules_known, *schedules_kept, |imported| count(imported, "schedule"))?;
         Ok(())
     }
+}
+
+/// Tells how many were imported, were there already, and differ, if there are any.
+fn say_set_up(imported: u64, known: u64, kept: u64, named: impl Fn(u64) -> String) -> Result {
+    if imported + known + kept == 0 {
+        return Ok(());
+    }
+    let kept = if kept == 0 { String::new() } else { format!(", {kept} differ and stay as they are") };
+    output::say(format_args!("{} imported, {known} already in the store{kept}", named(imported)))
 }

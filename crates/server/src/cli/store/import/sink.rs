@@ -55,7 +55,7 @@ impl Sink {
         report: &mut Report,
     ) -> Result {
         match self.settings.get(&queue) {
-            Some(known) if *known == settings => report.queues += 1,
+            Some(known) if *known == settings => report.queues_known += 1,
             Some(known) if *known != QueueSettings::default() => {
                 report.queues_kept += 1;
                 note!("line {number}: the queue {queue} already has other settings, which stay");
@@ -84,7 +84,7 @@ impl Sink {
             return Ok(());
         };
         match self.schedules.get(&name) {
-            Some(known) if *known == schedule => report.schedules += 1,
+            Some(known) if *known == schedule => report.schedules_known += 1,
             Some(_) => {
                 report.schedules_kept += 1;
                 note!("line {number}: the schedule {name} already exists with other values, and stays");
