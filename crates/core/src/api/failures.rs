@@ -17,7 +17,7 @@ pub struct Failures {
     pub as_of: Option<Timestamp>,
     /// The number of failed jobs that were examined, over all queues: the latest ones, at most 1,000.
     pub looked_at: u64,
-    /// The groups, those with most jobs first. `null` while the jobs are read for the first time.
+    /// The groups, the one whose job failed last first. `null` while the jobs are read for the first time.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub groups: Option<Vec<FailureGroup>>,
 }

@@ -242,12 +242,12 @@ async fn failed_jobs_are_grouped_by_message() {
     assert_eq!(failures.looked_at, 4);
     let groups = failures.groups.unwrap();
     let message = "order # is gone".to_owned();
-    let ids = groups[0].ids.clone();
+    let ids = groups[1].ids.clone();
     assert_eq!((ids.len(), ids[0]), (2, job));
     let (queue, kind) = ("default".into(), "mail".into());
     let expected = FailureGroup { queue, kind, message, jobs: 2, last_hour: 2, first, latest, job, ids };
-    assert_eq!(groups[0], expected);
-    assert_eq!(groups.iter().map(|group| group.jobs).collect::<Vec<_>>(), [2, 1, 1]);
+    assert_eq!(groups[1], expected);
+    assert_eq!(groups.iter().map(|group| group.jobs).collect::<Vec<_>>(), [1, 2, 1], "newest first");
     assert_eq!(bench.engine.failures(Some("none"), SECOND).await.unwrap().groups, Some(Vec::new()));
     assert_eq!(bench.engine.failures(Some("-"), SECOND).await.unwrap_err().code(), "invalid");
 }

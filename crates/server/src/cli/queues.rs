@@ -39,7 +39,7 @@ enum Action {
     Show(One),
     /// Show when waiting jobs come due: the next hour by minute, the next day by hour, the next 30 days by day
     Due(reports::OfQueue),
-    /// Show why jobs failed: the most recent failures, grouped by queue, kind and message
+    /// Show why jobs failed: the most recent failures, grouped by queue, kind and message, newest first
     Failures(reports::OfQueue),
     /// Show a server's throughput and lateness over the last hour by minute, or the last day by quarter of an hour
     History(reports::HistoryArgs),

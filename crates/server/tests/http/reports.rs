@@ -84,14 +84,15 @@ fn failures_are_grouped_by_message() {
         lease["id"].clone()
     };
     fail("q", "<b>user 10001</b> is unknown\nsecond line");
-    fail("q", "HTTP 503");
     let latest = fail("q", "<b>user 10002</b> is unknown");
+    fail("q", "HTTP 503");
     fail("other", "HTTP 503");
     let failures = server.get("/v1/failures?queue=q").ok();
     assert_eq!(failures["looked_at"], 4, "of all queues: {failures}");
     let groups = failures["groups"].as_array().unwrap();
     assert_eq!(groups.len(), 2, "{failures}");
-    let group = &groups[0];
+    assert_eq!(groups[0]["message"], "HTTP 503", "newest first");
+    let group = &groups[1];
     assert_eq!((&group["queue"], &group["kind"], &group["jobs"]), (&json!("q"), &json!("mail"), &json!(2)));
     assert_eq!((&group["message"], &group["job"]), (&json!("<b>user #</b> is unknown"), &latest));
     assert!(group["first"].as_str().unwrap() <= group["latest"].as_str().unwrap());

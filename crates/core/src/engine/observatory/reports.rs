@@ -277,7 +277,7 @@ impl Reports {
             group.ids.push(id);
         }
         let mut groups: Vec<_> = groups.into_values().collect();
-        groups.sort_unstable_by_key(|group| (Reverse(group.jobs), Reverse(group.latest), Reverse(group.job)));
+        groups.sort_unstable_by_key(|group| (Reverse(group.latest), Reverse(group.job)));
         Ok(Failed { as_of, looked_at, groups })
     }
 }

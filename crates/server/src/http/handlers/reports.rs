@@ -51,7 +51,7 @@ pub(crate) async fn due(Asked(app, caller, query): Asked) -> Answered {
 #[utoipa::path(
     get, path = "/v1/failures", operation_id = "failures", tag = "jobs",
     params(("queue" = Option<QueueName>, Query, description = "Groups of this queue; by default of all.")),
-    responses((status = 200, description = "The groups, largest first.", body = Failures)),
+    responses((status = 200, description = "The groups, newest first.", body = Failures)),
     extensions(("x-codes" = json!(["stopping"]))),
 )]
 pub(crate) async fn failures(Asked(app, caller, query): Asked) -> Answered {
