@@ -1,6 +1,7 @@
 //! Charts: SVG that the server draws, each with a table that says the same.
 
-use super::html::{instant, instant_text, number};
+use super::figures::{instant_text, number};
+use super::html::instant;
 use super::text::Text;
 use super::visit::Visit;
 use duetime_core::Millis;

@@ -1,15 +1,15 @@
 //! The parts that pages share.
 
 use super::assets;
+use super::figures::{instant_text, number};
 use super::language::Language;
 use super::paths::{NOTHING, page_path, with_query};
 use super::seen::{shown, visible};
 use super::text::Text;
 use super::visit::Visit;
 use crate::access::Scope;
-use duetime_core::api::{Span, Timestamp};
+use duetime_core::api::Timestamp;
 use duetime_core::{JobId, Millis, State};
-use indicatif::HumanCount;
 use maud::{DOCTYPE, Markup, html};
 
 /// The documentation of the API, which some problems end with.
@@ -149,11 +149,6 @@ pub(super) fn form_token(visit: &Visit) -> Markup {
     html! { input type="hidden" name="form" value=(visit.form); }
 }
 
-/// A number with all its digits.
-pub(super) fn number(number: u64) -> String {
-    HumanCount(number).to_string()
-}
-
 /// An instant, and how far it is from now. A script shows it in the reader's zone.
 pub(super) fn instant(visit: &Visit, at: Millis) -> Markup {
     let exact = Timestamp(at).to_string();
@@ -170,12 +165,6 @@ pub(super) fn near(visit: &Visit, at: Millis) -> Markup {
     html! { span title=(Timestamp(at)) { (distance(visit, at)) } }
 }
 
-/// An instant in UTC, to the second.
-pub(super) fn instant_text(at: Millis) -> String {
-    let exact = Timestamp(at).to_string();
-    format!("{} {} UTC", exact.get(..10).unwrap_or_default(), exact.get(11..19).unwrap_or_default())
-}
-
 /// How far an instant is from now.
 pub(super) fn distance(visit: &Visit, at: Millis) -> String {
     let text = if at > visit.now { Text::InSpan } else { Text::SpanAgo };
@@ -183,11 +172,6 @@ pub(super) fn distance(visit: &Visit, at: Millis) -> String {
         0..1_000 => visit.say(Text::Now).to_owned(),
         far => visit.language.fill(text, &[&visit.language.span(far)]),
     }
-}
-
-/// A length as the API writes it.
-pub(super) fn exact(ms: u64) -> String {
-    Span(ms).to_string()
 }
 
 /// A state, by word and colour.
@@ -285,17 +269,5 @@ pub(super) fn allowed(visit: &Visit, scope: Scope, name: &str, markup: impl FnOn
         markup()
     } else {
         html! {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_keep_all_their_digits() {
-        for (value, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (u64::MAX, "18,446,744,073,709,551,615")] {
-            assert_eq!(number(value), text);
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! The languages of the dashboard.
 
-use super::html::number;
+use super::figures::number;
 use super::session::cookie;
 use super::text::Text;
 use axum::http::HeaderMap;
@@ -75,7 +75,7 @@ impl Language {
         const UNITS: [(u64, [&str; 2]); 5] = [
             (86_400_000, ["d", "天"]),
             (3_600_000, ["h", "小时"]),
-            (60_000, ["m", "分"]),
+            (60_000, ["m", "分钟"]),
             (1_000, ["s", "秒"]),
             (1, ["ms", "毫秒"]),
         ];

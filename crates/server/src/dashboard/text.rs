@@ -115,6 +115,7 @@ texts! {
     WhyMaxRunning: "Running jobs of the queue: {}. Its max_running is {}.", "此队列有 {} 个任务正在执行，max_running 为 {}。";
     WhyRate: "The rate of the queue is used up.", "队列的速率已用完。";
     WhyTarget: "The target of the queue is overloaded or unavailable, so this server delivers nothing.", "此队列的投递目标过载或不可用，此服务器暂停投递。";
+    WhyWorker: "Worker: {}.", "worker：{}。";
     WhyNoWorker: "No worker has asked this server for jobs of the queue since", "没有 worker 向此服务器取过此队列的任务，统计开始于";
     WhyOverflow: "The broker has no room for more jobs of the queue. The job waits in the ledger.", "Broker 放不下此队列更多的任务，该任务暂存在持久化存储中。";
     WhyNotLoaded: "The job is being loaded from the ledger.", "正在从持久化存储加载该任务。";
@@ -180,8 +181,8 @@ texts! {
     RetriedByHand: "retried by hand, minus deleted", "手动重试（减去已删除）";
     DeletedLive: "deleted before their end, minus retried", "结束前被删除（减去手动重试）";
     Now: "now", "现在";
-    InSpan: "in {}", "{} 后";
-    SpanAgo: "{} ago", "{} 前";
+    InSpan: "in {}", "{}后";
+    SpanAgo: "{} ago", "{}前";
     // Actions.
     PushJob: "Push a job", "提交任务";
     PushOptions: "Options (JSON)", "选项（JSON）";
@@ -280,25 +281,27 @@ texts! {
     NotCountedApart: "This server counts this queue only together with others.", "此服务器未单独统计此队列。";
     OfThisServer: "On this server only, since", "仅此服务器的数据，统计开始于";
     // What needs attention.
+    Colon: ": ", "：";
     NeedsAttention: "Needs attention", "需要处理";
     NothingWaits: "Nothing needs attention. No job has waited longer than {}.", "一切正常，没有任务等待超过 {}。";
     NotAllListed: "{} more are not listed.", "另有 {} 项未列出。";
     AttentionJobs: "Waiting jobs: {}.", "有 {} 个任务在等待。";
-    AttentionTarget: "{} has taken no job for", "{} 未接收任务，已持续";
-    AttentionNoWorker: "Waiting jobs: {}. No worker asks this server. The oldest job has waited for", "有 {} 个任务在等待，但没有 worker 来取。等待最久的已达";
-    AttentionLate: "Waiting jobs: {}. The oldest has waited for", "有 {} 个任务在等待。等待最久的已达";
+    AttentionTarget: "{} has taken no job for {}.", "{} 未接收任务，已持续 {}。";
+    AttentionNoWorker: "Waiting jobs: {}. No worker asks this server. The oldest job has waited for {}.", "有 {} 个任务在等待，但没有 worker 来取。等待最久的已达 {}。";
+    AttentionLate: "Waiting jobs: {}. The oldest has waited for {}.", "有 {} 个任务在等待。等待最久的已达 {}。";
     AttentionStarted: "Jobs started up to {} late within the last two minutes.", "最近两分钟内，任务开始执行最多晚了 {}。";
     AttentionLimit: "Its max_running of {} is reached.", "正在执行的任务已达 max_running 的 {} 个。";
     AttentionFull: "Its max_waiting of {} was reached.", "等待的任务已达 max_waiting 的 {} 个。";
-    AttentionNoPlace: "{} new jobs have found no place within the last", "有 {} 个新任务没有位置，已持续";
+    AttentionNoPlace: "New jobs that found no place within the last {}: {}.", "最近 {}内，有 {} 个新任务没有位置。";
     AttentionTargetSlow: "{} does not keep up.", "{} 处理不过来。";
     AttentionWorkersSlow: "Its workers do not keep up.", "worker 处理不过来。";
-    AttentionFailed: "{} failed within the last hour:", "最近一小时内有 {} 个任务失败：";
-    AttentionRun: "The last run failed:", "最近一次执行失败：";
+    AttentionFailed: "{} failed within the last hour: {}", "最近一小时内有 {} 个任务失败：{}";
+    AttentionRun: "The last run failed: {} {}", "最近一次执行失败：{} {}";
     AttentionRefused: "The last run was refused: its job breaks a limit. Set the schedule again to see which.", "最近一次执行被拒绝：任务超出了限制。请重新保存该周期任务以查看原因。";
-    AttentionPaused: "The queue is paused", "队列已暂停";
-    AttentionPausedBy: "by {}", "操作者：{}";
-    AttentionPausedForever: "without an end.", "没有结束时间。";
+    AttentionPaused: "The queue is paused without an end.", "队列已暂停，没有结束时间。";
+    AttentionPausedUntil: "The queue is paused until {}.", "队列已暂停，到 {} 为止。";
+    AttentionPausedAgo: "Paused {} ago.", "暂停于 {}前。";
+    AttentionPausedBy: "Paused by {}.", "操作者：{}。";
     RetryCount: "Retry {}", "重试（{}）";
     InLastHour: "Last hour", "最近一小时";
     FailedAt: "Failed at", "失败时间";

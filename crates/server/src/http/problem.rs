@@ -1,8 +1,9 @@
 //! Errors and their HTTP statuses: the one place that maps them. The OpenAPI document is made from the same table.
 
-use super::{chinese, json};
+use super::chinese::{self, Told};
+use super::json;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_LANGUAGE, CONTENT_LENGTH, HeaderValue, RETRY_AFTER, VARY, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 use duetime_core::api::{self, Span, Unread};
 use duetime_core::limits::SECOND_MS;
@@ -192,12 +193,11 @@ impl Sent {
     /// The same answer, with a problem in Chinese.
     pub(super) fn in_chinese(mut answer: Response) -> Response {
         let Some(Self(mut problem)) = answer.extensions_mut().remove::<Self>() else { return answer };
-        chinese::tell(&mut problem);
+        problem.tell();
         let (_, body) = json::with_type(answer.status(), PROBLEM_JSON, &problem).into_parts();
         answer.headers_mut().remove(CONTENT_LENGTH);
-        answer.headers_mut().insert(CONTENT_LANGUAGE, HeaderValue::from_static("zh-CN"));
-        answer.headers_mut().insert(VARY, HeaderValue::from_static("accept-language"));
         *answer.body_mut() = body;
+        chinese::mark(&mut answer);
         answer
     }
 }

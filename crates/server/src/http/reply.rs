@@ -1,9 +1,11 @@
 //! Answers in JSON.
 
 use super::app::App;
+use super::chinese::{self, Told};
 use super::etag;
 use super::json::with_type;
 use super::problem::Problem;
+use crate::dashboard::Language;
 use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_TYPE, ETAG, HeaderValue};
 use axum::http::{HeaderMap, Response as HttpResponse, StatusCode};
@@ -19,6 +21,19 @@ pub(super) type Answered = Result<Response, Problem>;
 /// 200 with this body.
 pub(super) fn ok(body: &impl Serialize) -> Response {
     with_status(StatusCode::OK, body)
+}
+
+/// 200 with this body, whose words are in this language.
+pub(super) fn told(language: Language, mut body: impl Told + Serialize) -> Response {
+    match language {
+        Language::English => ok(&body),
+        Language::Chinese => {
+            body.tell();
+            let mut response = ok(&body);
+            chinese::mark(&mut response);
+            response
+        }
+    }
 }
 
 /// This status with this body.

@@ -59,6 +59,51 @@ fn reasons_are_told_in_chinese() {
 }
 
 #[test]
+fn the_problem_of_each_element_of_a_batch_is_told_in_chinese() {
+    let server = Server::start();
+    let json = ("content-type", "application/json");
+    let live = server.push(&json!({"payload": 1, "delay": "1h"}));
+    let settle = r#"[{"receipt": "117111681613568.1795168800251", "complete": {}}, {"receipt": "x", "complete": {}}]"#;
+    let extend = r#"[{"receipt": "117111681613568.1795168800251"}]"#;
+    let jobs = |more: &str| format!("{{\"jobs\": [{{\"id\": \"{live}\"}}]{more}}}");
+    for (path, body, pointer, detail) in [
+        (
+            "/v1/queues/q/jobs",
+            r#"[{"payload": 1}, {"payload": 2, "priority": "x"}]"#,
+            "/1",
+            "`priority` 不合法。应为：0 到",
+        ),
+        ("/v1/settle", settle, "/0", "租约 117111681613568.1795168800251 已失效"),
+        ("/v1/settle", settle, "/1", "应为：`reserve` 返回的 receipt，例如 117111681613568"),
+        ("/v1/extend", extend, "/0", "租约 117111681613568.1795168800251 已失效"),
+        ("/v1/reserve", &jobs(""), "/refused/0", "尚未到期"),
+        ("/v1/take", &jobs(""), "/refused/0", "尚未到期"),
+    ] {
+        let chinese = server.send("POST", path, &[json, CHINESE], body);
+        assert_eq!(chinese.header("content-language"), Some("zh-CN"), "{path}");
+        let chinese = chinese.ok().pointer(pointer).unwrap().clone();
+        assert!(chinese["detail"].as_str().unwrap().contains(detail), "{path}: {chinese}");
+        let english = server.send("POST", path, &[json], body);
+        assert_eq!(english.header("content-language"), None);
+        let english = english.ok().pointer(pointer).unwrap().clone();
+        assert_ne!(chinese["title"], english["title"]);
+        assert_eq!(without_words(chinese), without_words(english));
+    }
+}
+
+#[test]
+fn what_needs_attention_is_told_in_chinese() {
+    let server = Server::start();
+    server.post("/v1/queues/held/pause", &json!({})).ok();
+    let items = |headers: &[(&str, &str)]| server.send("GET", "/v1/attention", headers, "").ok()["items"].clone();
+    let (chinese, english) = (items(&[CHINESE])[0].clone(), items(&[])[0].clone());
+    let detail = chinese["detail"].as_str().unwrap();
+    assert!(detail.starts_with("held：队列已暂停，没有结束时间。暂停于 "), "{detail}");
+    assert!(english["detail"].as_str().unwrap().is_ascii(), "{english}");
+    assert_eq!(without_words(chinese), without_words(english));
+}
+
+#[test]
 fn pages_show_problems_in_the_readers_language() {
     let server = Server::start();
     let page = server.send("GET", "/jobs/117111681613568", &[CHINESE, ("accept", "text/html")], "");

@@ -2,7 +2,8 @@
 
 use crate::dashboard::api::Problem;
 use crate::dashboard::chart::{Bar, WHOLE, bars};
-use crate::dashboard::html::{chosen, instant, number};
+use crate::dashboard::figures::number;
+use crate::dashboard::html::{chosen, instant};
 use crate::dashboard::paths::with_query;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
@@ -65,7 +66,7 @@ pub(super) async fn chart(visit: &Visit, queue: Option<&str>) -> Result<Markup, 
         (bars(visit, WHOLE, title, [Text::Time, Text::Jobs], &drawn, every))
         p.empty {
             @for (text, bucket) in ends {
-                @if let Some(bucket) = bucket { (visit.say(text)) ": " a href=(href(bucket)) { (number(bucket.jobs)) } " · " }
+                @if let Some(bucket) = bucket { (visit.say(text)) (visit.say(Text::Colon)) a href=(href(bucket)) { (number(bucket.jobs)) } " · " }
             }
             (visit.say(Text::CountedAt)) " " (instant(visit, as_of.0))
         }

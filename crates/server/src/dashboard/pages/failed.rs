@@ -3,8 +3,9 @@
 use super::jobs;
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
+use crate::dashboard::figures::number;
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{field, form_token, instant, near, number, queue, table};
+use crate::dashboard::html::{field, form_token, instant, near, queue, table};
 use crate::dashboard::paths::{FAILED, went, with_query};
 use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
@@ -119,11 +120,7 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
     let Some(answer) = visit.get_allowed(with_query("/v1/failures", visit.asked_all(&["queue"]))).await? else {
         return Ok(html! {});
     };
-    let mut failures: Failures = answer.read();
-    // Today's failures are at the top, as in the list of jobs.
-    if let Some(groups) = &mut failures.groups {
-        groups.sort_by_key(|group| std::cmp::Reverse(group.latest));
-    }
+    let failures: Failures = answer.read();
     let heading = html! { h2 { (visit.say(Text::ByMessage)) } };
     let (Some(groups), Some(as_of)) = (&failures.groups, failures.as_of) else {
         return Ok(html! { (heading) p.empty { (visit.say(Text::BeingCounted)) } });

@@ -5,8 +5,9 @@ use crate::access::Scope;
 use crate::dashboard::action::{Action, actions as row};
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::fields::{invalid, value};
+use crate::dashboard::figures::{exact, number};
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{allowed, exact, field, instant, number, queue, state, table, tag};
+use crate::dashboard::html::{allowed, field, instant, queue, state, table, tag};
 use crate::dashboard::paths::{went, with_query};
 use crate::dashboard::seen::{indented, json as visible, shown, visible as as_shown};
 use crate::dashboard::text::Text;
@@ -202,7 +203,7 @@ async fn why(visit: &Visit, job: &JobBody<'_>) -> Result<Markup, Problem> {
                     li {
                         (visit.language.reason(reason))
                         @if let Some(since) = reason.since { " " (instant(visit, since.0)) }
-                        @if let Some(worker) = &reason.worker { " " (visit.say(Text::Worker)) ": " (shown(worker)) "." }
+                        @if let Some(worker) = &reason.worker { " " (shown(&visit.language.fill(Text::WhyWorker, &[worker]))) }
                         @if let Some(until) = reason.until { " " (visit.say(Text::Until)) " " (instant(visit, until.0)) }
                     }
                 }

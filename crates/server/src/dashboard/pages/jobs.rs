@@ -2,10 +2,9 @@
 
 use crate::access::Scope;
 use crate::dashboard::api::{Call, Problem};
+use crate::dashboard::figures::number;
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{
-    empty, field, form_token, heads, job, near, next_page, number, queue, state, tag as tag_link,
-};
+use crate::dashboard::html::{empty, field, form_token, heads, job, near, next_page, queue, state, tag as tag_link};
 use crate::dashboard::paths::FAILED;
 use crate::dashboard::paths::{see_other, went, with_query};
 use crate::dashboard::seen::shown;
@@ -142,7 +141,7 @@ pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
 
 /// The jobs; without their queue if all are of one.
 fn table(visit: &Visit, jobs: &[JobBody<'_>], with_queue: bool) -> Markup {
-    let all = [Text::Id, Text::State, Text::Queue, Text::Kind, Text::Due, Text::Attempt, Text::MessageOrPayload];
+    let all = [Text::Id, Text::State, Text::Queue, Text::Due, Text::Kind, Text::Attempt, Text::MessageOrPayload];
     let shown_heads: Vec<Text> = all.into_iter().filter(|text| with_queue || *text != Text::Queue).collect();
     let ticked: Vec<&str> = visit.kept("job").collect();
     html! {
@@ -162,6 +161,7 @@ fn table(visit: &Visit, jobs: &[JobBody<'_>], with_queue: bool) -> Markup {
                             td { (job(found.id)) }
                             td { (state(visit, found.state)) }
                             @if with_queue { td.name { (queue(&found.queue)) } }
+                            td.due { (near(visit, found.due_at.0)) }
                             td.kind {
                                 (shown(&found.kind))
                                 @if found.key.is_some() || !found.tags.is_empty() {
@@ -170,7 +170,6 @@ fn table(visit: &Visit, jobs: &[JobBody<'_>], with_queue: bool) -> Markup {
                                     @for tag in found.tags.iter() { (tag_link(tag)) " " }
                                 }
                             }
-                            td { (near(visit, found.due_at.0)) }
                             td.number.nil[found.attempt <= 1] data-label=(visit.say(Text::Attempt)) { (number(found.attempt.into())) }
                             td.message {
                                 @if let Some(message) = &found.message { (shown(message)) }

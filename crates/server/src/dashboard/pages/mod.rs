@@ -12,6 +12,7 @@ pub(super) mod locks;
 pub(super) mod overview;
 pub(super) mod queue;
 pub(super) mod queues;
+mod runs;
 pub(super) mod schedule;
 mod schedule_form;
 pub(super) mod schedules;

@@ -4,9 +4,10 @@ use super::queue::{push, push_form};
 use crate::access::Scope;
 use crate::dashboard::api::Problem;
 use crate::dashboard::fields::invalid;
+use crate::dashboard::figures::number;
 use crate::dashboard::form::Form;
 use crate::dashboard::html;
-use crate::dashboard::html::{empty, near, next_page, number, queue};
+use crate::dashboard::html::{empty, near, next_page, queue};
 use crate::dashboard::paths::with_query;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
@@ -96,10 +97,8 @@ pub(super) fn table(visit: &Visit, queues: &[QueueStatus]) -> Markup {
                 (count_cell(visit, Text::Workers, lately.workers.max(u64::from(lacks)), &html! {
                     @if lacks { strong.bad { (number(lately.workers)) } } @else { (number(lately.workers)) }
                 }))
-                (count_cell(visit, Text::StartsAMinute, lately.started, &html! { (number(lately.started)) }))
-                (count_cell(visit, Text::LatenessP99, lately.lateness_p99.map_or(0, |_| 1), &html! {
-                    @if let Some(late) = lately.lateness_p99 { (visit.language.span(late.0)) } @else { "–" }
-                }))
+                td.number.extra { (number(lately.started)) }
+                td.number.extra { @if let Some(late) = lately.lateness_p99 { (visit.language.span(late.0)) } @else { "–" } }
             }
         }
     };

@@ -1,12 +1,14 @@
 //! One schedule: its next run, the result of the last run, and the actions on it.
 
+use super::runs::next_runs;
 use super::schedule_form;
 use crate::access::Scope;
 use crate::dashboard::action::{Action, actions as row};
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::fields::{invalid, unknown, value};
+use crate::dashboard::figures::exact;
 use crate::dashboard::form::Form;
-use crate::dashboard::html::{allowed, exact, field, instant, job, queue, state};
+use crate::dashboard::html::{allowed, field, instant, job, queue, state};
 use crate::dashboard::paths::{page_path, went};
 use crate::dashboard::seen::{json, shown};
 use crate::dashboard::session;
@@ -16,7 +18,7 @@ use axum::http::Method;
 use axum::response::Response;
 use duetime_core::Timing;
 use duetime_core::api::{JobBody, Pushed, Runs, path_segment};
-use duetime_core::schedule::{ClockChange, Run, ScheduleStatus};
+use duetime_core::schedule::ScheduleStatus;
 use maud::{Markup, html};
 
 pub(in crate::dashboard) async fn page(visit: Visit, Named(name): Named) -> Response {
@@ -64,39 +66,11 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
     Ok((name.to_owned(), content))
 }
 
-/// The next runs, each also as its zone shows it.
-pub(super) fn next_runs(visit: &Visit, runs: &[Run]) -> Markup {
-    html! {
-        @if runs.is_empty() { p.empty { (visit.say(Text::NoNextRun)) } } @else {
-            ol.plan {
-                @for run in runs {
-                    li {
-                        (instant(visit, run.at.0)) br; small { (shown(&local(&run.local))) }
-                        @if let Some(change) = run.clock_change {
-                            " " span.badge.warn { (visit.say(if change == ClockChange::Gap { Text::ClockGap } else { Text::ClockFold })) }
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// When it runs, as it was set.
 pub(super) fn timing(timing: &Timing) -> String {
     match timing {
         Timing::Cron { expression, time_zone } => format!("{expression} · {time_zone}"),
         Timing::Every(ms) => format!("every {}", exact(ms.0)),
-    }
-}
-
-/// A local time (RFC 9557) to be read by people, such as `2026-11-25 03:00:00 +01:00 Europe/Berlin`.
-pub(super) fn local(exact: &str) -> String {
-    let (time, zone) = exact.trim_end_matches(']').split_once('[').unwrap_or((exact, ""));
-    let offset = time.rfind(['+', '-']).map_or("", |at| &time[at..]);
-    match (time.get(..10), time.get(11..19)) {
-        (Some(day), Some(time)) => format!("{day} {time} {offset} {zone}"),
-        _ => exact.to_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The form of a schedule: fields for when it runs and what it pushes. All else stays as it is, and can be set as JSON.
 
-use super::schedule::next_runs;
+use super::runs::next_runs;
 use crate::dashboard::api::{Call, Problem};
 use crate::dashboard::fields::{invalid, members, not_json};
 use crate::dashboard::form::Form;

@@ -1,7 +1,8 @@
 //! Workers.
 
 use crate::dashboard::api::Problem;
-use crate::dashboard::html::{empty, instant, job, near, next_page, number, queue, table};
+use crate::dashboard::figures::number;
+use crate::dashboard::html::{empty, instant, job, near, next_page, queue, table};
 use crate::dashboard::paths::with_query;
 use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
@@ -26,8 +27,8 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
                 td { ul.list { @for name in &worker.queues { li { (queue(name)) } } } }
                 td.number data-label=(visit.say(Text::Waits)) { (number(worker.waiting.into())) }
                 td.number data-label=(visit.say(Text::Holds)) { (number(worker.held as u64)) }
-                td { ul.list { @for lease in &worker.leases { li { (job(lease.id)) } } } }
-                td data-label=(visit.say(Text::FirstSeen)) { (near(visit, worker.first_seen.0)) }
+                td.extra { ul.list { @for lease in &worker.leases { li { (job(lease.id)) } } } }
+                td.extra { (near(visit, worker.first_seen.0)) }
                 td data-label=(visit.say(Text::LastSeen)) { (near(visit, worker.last_seen.0)) }
             }
         }

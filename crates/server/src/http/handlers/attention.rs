@@ -1,6 +1,7 @@
 //! The problems that an operator should look at.
 
 use crate::access::Scope;
+use crate::dashboard::Language;
 use crate::http::call::Call;
 use crate::http::reply::{self, Answered};
 use duetime_core::api::Attention;
@@ -14,6 +15,6 @@ use duetime_core::api::Attention;
     get, path = "/v1/attention", operation_id = "attention", tag = "server",
     responses((status = 200, description = "The list.", body = Attention)),
 )]
-pub(crate) async fn get(Call(app, caller): Call) -> Answered {
-    Ok(reply::ok(&app.engine.attention(|queue| caller.may(Scope::Read, queue)).await))
+pub(crate) async fn get(Call(app, caller): Call, language: Language) -> Answered {
+    Ok(reply::told(language, app.engine.attention(|queue| caller.may(Scope::Read, queue)).await))
 }

@@ -1,6 +1,7 @@
 //! Leases: complete, fail, release, extend, progress; and many settles, or extensions, at once.
 
 use crate::access::{Caller, Scope};
+use crate::dashboard::Language;
 use crate::http::app::App;
 use crate::http::batch;
 use crate::http::body::{Batch, One};
@@ -98,7 +99,7 @@ pub(crate) async fn extend(Call(app, caller): Call, Segment(receipt): Segment<Re
     request_body = Extensions,
     responses((status = 200, description = "One result per lease.", body = ExtendAnswers)),
 )]
-pub(crate) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answered {
+pub(crate) async fn extend_many(Call(app, caller): Call, language: Language, body: Batch) -> Answered {
     let mut batch = batch::read(body.text(), |one: ExtendOne| <(Receipt, Option<u64>)>::try_from(one))?;
     let _parsed = body.parsed();
     check_each(&app, &caller, &mut batch).await?;
@@ -106,7 +107,7 @@ pub(crate) async fn extend_many(Call(app, caller): Call, body: Batch) -> Answere
     let (leases, merge) = batch.split();
     let receipts: Vec<_> = leases.iter().map(|(receipt, _)| *receipt).collect();
     let answers = app.engine.extend(leases).await;
-    Ok(room.hold_done(reply::ok(&merge.answers(each(receipts, answers)))))
+    Ok(room.hold_done(reply::told(language, merge.answers(each(receipts, answers)))))
 }
 
 /// Report the progress of a job.
@@ -133,7 +134,7 @@ pub(crate) async fn progress(Call(app, caller): Call, Segment(receipt): Segment<
     request_body = Settles,
     responses((status = 200, description = "One result per lease.", body = SettleAnswers)),
 )]
-pub(crate) async fn settle(Call(app, caller): Call, body: Batch) -> Answered {
+pub(crate) async fn settle(Call(app, caller): Call, language: Language, body: Batch) -> Answered {
     let mut batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;
     let _parsed = body.parsed();
     check_each(&app, &caller, &mut batch).await?;
@@ -141,7 +142,7 @@ pub(crate) async fn settle(Call(app, caller): Call, body: Batch) -> Answered {
     let (outcomes, merge) = batch.split();
     let receipts: Vec<_> = outcomes.iter().map(|(receipt, _)| *receipt).collect();
     let answers = app.engine.settle(outcomes).await;
-    Ok(room.hold_done(reply::ok(&merge.answers(each(receipts, answers)))))
+    Ok(room.hold_done(reply::told(language, merge.answers(each(receipts, answers)))))
 }
 
 /// Reports a lease of a queue as ended if the caller has no right to the queue.

@@ -2,6 +2,7 @@
 //! request, and the header `Idempotency-Key` gives an origin to those that name none.
 
 use crate::access::{Caller, Scope};
+use crate::dashboard::Language;
 use crate::http::app::App;
 use crate::http::batch;
 use crate::http::body::Batch;
@@ -106,7 +107,7 @@ async fn push_into(app: &App, caller: &Caller, path: Option<Arc<str>>, headers: 
         let answer = |answer: Result<engine::Pushed, Error>| {
             Answer::from(answer.map(|pushed| Pushed::new(&pushed, now)).map_err(Problem::from))
         };
-        return Ok(room.hold_done(reply::ok(&merge.answers(answers.into_iter().map(answer)))));
+        return Ok(room.hold_done(reply::told(Language::of(headers), merge.answers(answers.into_iter().map(answer)))));
     }
     let mut job = into_job(body.object::<Push<'_>>()?)?;
     job.origin = job.origin.or(origin);

@@ -4,6 +4,7 @@
 //! the engine hands nothing to a caller that is gone. A client that shuts down its sending half counts as gone.
 
 use crate::access::{Caller, Scope};
+use crate::dashboard::Language;
 use crate::http::app::App;
 use crate::http::body::One;
 use crate::http::call::Call;
@@ -37,12 +38,13 @@ use std::sync::Arc;
 pub(crate) async fn reserve(
     Call(app, caller): Call,
     Extension(Peer(peer)): Extension<Peer>,
+    language: Language,
     Segment(Name(queue)): Segment<Name>,
     body: One,
 ) -> Answered {
     let request = body.object::<Reserve>()?.into_request(Some(queue))?;
     let _parsed = body.parsed();
-    answer(&app, &caller, peer, request).await
+    answer(&app, &caller, (peer, language), request).await
 }
 
 /// Reserve due jobs of several queues, or named ones.
@@ -57,14 +59,20 @@ pub(crate) async fn reserve(
 pub(crate) async fn reserve_anywhere(
     Call(app, caller): Call,
     Extension(Peer(peer)): Extension<Peer>,
+    language: Language,
     body: One,
 ) -> Answered {
     let request = body.object::<Reserve>()?.into_request(None)?;
     let _parsed = body.parsed();
-    answer(&app, &caller, peer, request).await
+    answer(&app, &caller, (peer, language), request).await
 }
 
-async fn answer(app: &App, caller: &Caller, peer: SocketAddr, mut request: ReserveRequest) -> Answered {
+async fn answer(
+    app: &App,
+    caller: &Caller,
+    (peer, language): (SocketAddr, Language),
+    mut request: ReserveRequest,
+) -> Answered {
     request.request_id = repeat::of_reserve(caller, &request);
     request.worker.get_or_insert_with(|| unnamed(peer.ip().to_canonical()));
     let unknown = check(app, caller, &mut request.from).await?;
@@ -98,7 +106,7 @@ async fn answer(app: &App, caller: &Caller, peer: SocketAddr, mut request: Reser
     let mut reservation = reserved.map(Unclaimed::claim).unwrap_or_default();
     reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
     let refused = refusals(&mut reservation, unknown);
-    Ok(room.hold_done(reply::ok(&Reservation::new(&reservation, refused))))
+    Ok(room.hold_done(reply::told(language, Reservation::new(&reservation, refused))))
 }
 
 /// About how many bytes the answer with these leases has.
@@ -122,10 +130,15 @@ fn shown_bytes(bytes: usize) -> usize {
     responses((status = 200, description = "The jobs.", body = Taken<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
-pub(crate) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, body: One) -> Answered {
+pub(crate) async fn take(
+    Call(app, caller): Call,
+    language: Language,
+    Segment(Name(queue)): Segment<Name>,
+    body: One,
+) -> Answered {
     let request = body.object::<Take>()?.into_request(Some(queue))?;
     let _parsed = body.parsed();
-    take_from(&app, &caller, request).await
+    take_from(&app, &caller, language, request).await
 }
 
 /// Take due jobs of several queues, or named ones, at most once.
@@ -138,13 +151,13 @@ pub(crate) async fn take(Call(app, caller): Call, Segment(Name(queue)): Segment<
     responses((status = 200, description = "The jobs.", body = Taken<'_>)),
     extensions(("x-codes" = json!(["backlog"]))),
 )]
-pub(crate) async fn take_anywhere(Call(app, caller): Call, body: One) -> Answered {
+pub(crate) async fn take_anywhere(Call(app, caller): Call, language: Language, body: One) -> Answered {
     let request = body.object::<Take>()?.into_request(None)?;
     let _parsed = body.parsed();
-    take_from(&app, &caller, request).await
+    take_from(&app, &caller, language, request).await
 }
 
-async fn take_from(app: &App, caller: &Caller, mut request: TakeRequest) -> Answered {
+async fn take_from(app: &App, caller: &Caller, language: Language, mut request: TakeRequest) -> Answered {
     request.request_id = repeat::of_take(caller, &request);
     let unknown = check(app, caller, &mut request.from).await?;
     // Before anything is taken: then it cannot be refused any more.
@@ -153,7 +166,7 @@ async fn take_from(app: &App, caller: &Caller, mut request: TakeRequest) -> Answ
     let mut reservation = app.engine.take(request).await?;
     reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
     let refused = refusals(&mut reservation, unknown);
-    Ok(room.hold_done(reply::ok(&Taken::new(&reservation, refused, app.engine.now()))))
+    Ok(room.hold_done(reply::told(language, Taken::new(&reservation, refused, app.engine.now()))))
 }
 
 /// Checks what is about to be given, by the rights of this moment.

@@ -7,7 +7,6 @@ use crate::http::call::Call;
 use crate::http::middleware::access;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::Segment;
-use axum::http::HeaderMap;
 use duetime_core::api::{Reason, ReasonCode, Why};
 use duetime_core::model::job::State;
 use duetime_core::{Error, JobId};
@@ -21,24 +20,9 @@ use duetime_core::{Error, JobId};
     responses((status = 200, description = "The reasons.", body = Why)),
     extensions(("x-codes" = json!(["not_found"]))),
 )]
-pub(crate) async fn get(Call(app, caller): Call, Segment(id): Segment<JobId>, headers: HeaderMap) -> Answered {
+pub(crate) async fn get(Call(app, caller): Call, language: Language, Segment(id): Segment<JobId>) -> Answered {
     access::check_job(&app, &caller, Scope::Read, id).await?;
-    let mut why = why(&app, id).await?;
-    if Language::of(&headers) == Language::Chinese {
-        for reason in &mut why.reasons {
-            reason.detail = in_chinese(reason);
-        }
-    }
-    Ok(reply::ok(&why))
-}
-
-/// The detail of a reason, in the words of the dashboard.
-fn in_chinese(reason: &Reason) -> String {
-    let said = Language::Chinese.reason(reason);
-    match reason.since {
-        Some(since) => format!("{said} {since}。"),
-        None => said,
-    }
+    Ok(reply::told(language, why(&app, id).await?))
 }
 
 /// The engine's answer, and whether this server holds back deliveries of the queue.

@@ -1,14 +1,25 @@
-//! The language of answers: problems are in the language that the caller prefers. English is the default.
+//! The language of answers: words for people are in the language that the caller prefers. English is the default. A problem
+//! is told here; handlers whose answers have other words take the [`Language`], and answer with `reply::told`.
 
 use crate::dashboard::Language;
 use crate::http::problem::Sent;
-use axum::extract::Request;
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::Response;
+use std::convert::Infallible;
 
 /// Tells the problem that an answer is in the language of the request.
 pub(crate) async fn tell(request: Request, next: Next) -> Response {
     let language = Language::of(request.headers());
     let answer = next.run(request).await;
     if language == Language::Chinese { Sent::in_chinese(answer) } else { answer }
+}
+
+impl<S: Sync> FromRequestParts<S> for Language {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.headers))
+    }
 }

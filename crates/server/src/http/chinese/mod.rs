@@ -1,9 +1,15 @@
-//! Problems in Chinese: their title, and their detail where the values of the problem suffice for a sentence.
+//! Answers in Chinese: the titles of problems, their details where the values of the problem suffice for a sentence, and the
+//! sentences of other answers.
 //!
 //! Codes, fields and values stay as they are. A detail without a translation stays in English: it tells more than a general
 //! sentence would.
 
-use duetime_core::api::Problem;
+mod phrases;
+
+use crate::dashboard::Language;
+use axum::http::header::{CONTENT_LANGUAGE, HeaderValue, VARY};
+use axum::response::Response;
+use duetime_core::api::{Answer, Attention, Problem, Reservation, Taken, Why};
 use duetime_core::invalid::{GIVEN, MEANT, NOTHING, UNKNOWN};
 
 /// The title of each code.
@@ -48,13 +54,68 @@ const TITLES: [(&str, &str); 38] = [
     ("store_full", "存储已满"),
 ];
 
-/// Puts the words of a problem into Chinese.
-pub(super) fn tell(problem: &mut Problem) {
-    if let Some((_, title)) = TITLES.iter().find(|(code, _)| *code == problem.code) {
-        (*title).clone_into(&mut problem.title);
+/// An answer with words for people.
+pub(super) trait Told {
+    /// Puts its words into Chinese.
+    fn tell(&mut self);
+}
+
+/// Names the language of an answer in Chinese.
+pub(super) fn mark(response: &mut Response) {
+    response.headers_mut().insert(CONTENT_LANGUAGE, HeaderValue::from_static("zh-CN"));
+    response.headers_mut().insert(VARY, HeaderValue::from_static("accept-language"));
+}
+
+impl Told for Problem {
+    fn tell(&mut self) {
+        if let Some((_, title)) = TITLES.iter().find(|(code, _)| *code == self.code) {
+            (*title).clone_into(&mut self.title);
+        }
+        if let Some(detail) = detail(self) {
+            self.detail = detail;
+        }
     }
-    if let Some(detail) = detail(problem) {
-        problem.detail = detail;
+}
+
+impl<T> Told for Vec<Answer<T>> {
+    fn tell(&mut self) {
+        for answer in self {
+            if let Answer::Problem(problem) = answer {
+                problem.tell();
+            }
+        }
+    }
+}
+
+impl Told for Reservation<'_> {
+    fn tell(&mut self) {
+        self.refused.iter_mut().for_each(Told::tell);
+    }
+}
+
+impl Told for Taken<'_> {
+    fn tell(&mut self) {
+        self.refused.iter_mut().for_each(Told::tell);
+    }
+}
+
+impl Told for Why {
+    fn tell(&mut self) {
+        for reason in &mut self.reasons {
+            let said = Language::Chinese.reason(reason);
+            reason.detail = match reason.since {
+                Some(since) => format!("{said} {since}。"),
+                None => said,
+            };
+        }
+    }
+}
+
+impl Told for Attention {
+    fn tell(&mut self) {
+        for item in &mut self.items {
+            item.detail = Language::Chinese.attention(item, self.as_of.0);
+        }
     }
 }
 
@@ -108,6 +169,12 @@ fn detail(problem: &Problem) -> Option<String> {
             problem.max_waiting?
         ),
         "backlog" => format!("有 {} 个结果等待写入，暂不分发任务。请让存储恢复可写", problem.backlog?),
+        // The reason is withheld, and in the log.
+        "store_unavailable" => "存储不可用，原因见服务器日志。请稍后重试".to_owned(),
+        "store_full" => "存储已满，原因见服务器日志。请腾出空间".to_owned(),
+        "store_damaged" => "存储已损坏，原因见服务器日志".to_owned(),
+        "store_unusable" => "存储无法使用，原因见服务器日志".to_owned(),
+        "too_many_requests" => format!("此令牌的请求过多，请在 {} 后重试", problem.retry_after?),
         "stopping" => "此进程正在停止，请换一个再试".to_owned(),
         _ => return None,
     })
@@ -117,8 +184,13 @@ fn invalid(field: &str, expected: &str, got: &str) -> String {
     match (got, expected.strip_prefix(MEANT).and_then(|rest| rest.split_once('?'))) {
         (NOTHING, _) if expected == GIVEN => format!("缺少 `{field}`"),
         (UNKNOWN, Some((meant, _))) => format!("没有 `{field}`，是不是想写 {meant}？"),
-        (UNKNOWN, None) => format!("没有 `{field}`，可用的有：{expected}"),
-        _ => format!("`{field}` 不合法。应为：{expected}；实际为：{got}"),
+        (UNKNOWN, None) => {
+            format!("没有 `{field}`，可用的有：{}", expected.trim_start_matches("one of ").replace("`, `", "`、`"))
+        }
+        _ => {
+            let told = phrases::expected(expected);
+            format!("`{field}` 不合法。应为：{}；实际为：{}", told.as_deref().unwrap_or(expected), phrases::got(got))
+        }
     }
 }
 
@@ -137,13 +209,14 @@ mod tests {
     fn details_have_the_values_of_the_problem() {
         let id = JobId::MIN;
         for (error, detail) in [
-            (Error::invalid("delay", "a duration", "5"), "`delay` 不合法。应为：a duration；实际为：5".to_owned()),
+            (Error::invalid("x", "rare", "the number 5"), "`x` 不合法。应为：rare；实际为：数字 5".to_owned()),
+            (Error::invalid("limit", "between 1 and 9", 0), "`limit` 不合法。应为：1 到 9；实际为：0".to_owned()),
             (Error::invalid("to", "given", NOTHING), "缺少 `to`".to_owned()),
             (
                 Error::invalid("dalay", "did you mean `delay`? Accepted: `a`", UNKNOWN),
                 "没有 `dalay`，是不是想写 `delay`？".to_owned(),
             ),
-            (Error::invalid("x", "one of `a`, `b`", UNKNOWN), "没有 `x`，可用的有：one of `a`, `b`".to_owned()),
+            (Error::invalid("x", "one of `a`, `b`", UNKNOWN), "没有 `x`，可用的有：`a`、`b`".to_owned()),
             (Error::NotFound(id), format!("任务 {id} 不存在")),
             (
                 Error::QueueInUse { queue: "q".into(), waiting: 2, running: 0, schedules: vec!["s".into()] },
@@ -156,11 +229,11 @@ mod tests {
                 "队列 q 已满：最多 9 个任务等待。请稍后重试，或增加 worker".to_owned(),
             ),
             (Error::VersionMismatch { id, current: 7 }, "当前版本是 7，请重新读取后再修改".to_owned()),
-            (Error::Full("see the log".to_owned()), Error::Full("see the log".to_owned()).to_string()),
+            (Error::Full("see the log".to_owned()), "存储已满，原因见服务器日志。请腾出空间".to_owned()),
         ] {
             let english = Problem::of(&error, 400, "x");
             let mut problem = english.clone();
-            tell(&mut problem);
+            problem.tell();
             assert_eq!(problem.detail, detail);
             assert_ne!(problem.title, "x");
             let words = |problem: Problem| Problem { title: String::new(), detail: String::new(), ..problem };

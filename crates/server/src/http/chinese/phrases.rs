@@ -1,0 +1,189 @@
+//! What was expected and what came, in Chinese: whole phrases, with holes for values. Names and values stay as they are.
+
+/// English, and Chinese: each `{}` stands for some text. The first that matches is taken.
+const EXPECTED: &[[&str; 2]] = &[
+    ["a string", "字符串"],
+    ["a number", "数字"],
+    ["an object", "对象"],
+    ["an array", "数组"],
+    ["`true` or `false`", "`true` 或 `false`"],
+    ["a whole number, {} or more", "不小于 {} 的整数"],
+    ["a whole number from {} to {}", "{} 到 {} 的整数"],
+    ["between {} and {} queues", "{} 到 {} 个队列"],
+    ["between {} and {} steps", "{} 到 {} 步"],
+    ["between {} and {}", "{} 到 {}"],
+    ["from {} to {} (10 years)", "{} 到 {}（10 年）"],
+    ["at most {} in a batch", "一批最多 {} 个"],
+    ["at most {} bytes of names and values", "名称和值共最多 {} 字节"],
+    ["at most {} bytes", "最多 {} 字节"],
+    ["at most {} entries", "最多 {} 项"],
+    ["at most {} queues", "最多 {} 个队列"],
+    ["at most {} tags", "最多 {} 个标签"],
+    ["at most 10 years ahead, {}", "最多提前 10 年，即 {}"],
+    ["at most the limit of {}", "不超过 limit 的 {} 个"],
+    ["at most {}", "最多 {}"],
+    ["1 or more (to hand out nothing, pause the queue)", "不小于 1（要停止分发，请暂停队列）"],
+    ["1 to {} visible ASCII characters", "1 到 {} 个可见的 ASCII 字符"],
+    ["1 to {} bytes", "1 到 {} 字节"],
+    ["1 to 200 of {}, not starting with -", "1 到 200 个字符，可用 {}，不能以 - 开头"],
+    ["names of 1 to {} characters {}", "1 到 {} 个字符的名称，可用 {}"],
+    ["values of at most {} bytes", "最多 {} 字节的值"],
+    ["an object whose values are texts, such as {}", "值为字符串的对象，例如 {}"],
+    ["an object with different names", "名称互不相同的对象"],
+    ["an object with exactly one of {} and {}", "恰好含有 {}、{} 之一的对象"],
+    ["an object such as {}", "对象，例如 {}"],
+    ["a duration {}, such as {}", "{} 的时长，例如 {}"],
+    ["a duration such as {}", "时长，例如 {}"],
+    ["a duration from {} to {}", "{} 到 {} 的时长"],
+    ["an instant within the next 10 years; it is {}", "今后 10 年内的时刻，现在是 {}"],
+    ["an instant such as {} or {}", "时刻，例如 {} 或 {}"],
+    ["an instant such as {}", "时刻，例如 {}"],
+    ["milliseconds since 1970, {} or more", "自 1970 年起的毫秒数，不小于 {}"],
+    ["now ({}) or earlier", "不晚于现在（{}）"],
+    ["not before the start, {}", "不早于开始时间 {}"],
+    ["given once", "只给出一次"],
+    ["given either as {} or as {}", "用 {} 或 {} 之一给出"],
+    ["given as {} or as {}", "用 {} 或 {} 给出"],
+    ["given as {}", "以 {} 给出"],
+    ["given by at most one of {} and {}", "最多用 {}、{} 之一给出"],
+    ["given, or one of {} and {}", "必须给出，或改用 {}、{} 之一"],
+    ["given, or {} instead", "必须给出，或改用 {}"],
+    ["given without {} and {}", "不与 {}、{} 同时给出"],
+    ["given without {}", "不与 {} 同时给出"],
+    ["given with {}", "与 {} 同时给出"],
+    ["limited by at least one of {} and {}", "至少用 {}、{} 之一限定范围"],
+    ["limited by {} or by {}", "用 {} 或 {} 之一限定"],
+    ["left out, or {} as in the path", "不填，或与路径一致：{}"],
+    ["left out, because the path names the queue", "不填：队列由路径指定"],
+    ["left out: each job of a schedule is due at the time of its run", "不填：周期任务提交的任务在执行时刻到期"],
+    ["left out: each job is due at the time of its run", "不填：任务在执行时刻到期"],
+    ["left out: each run pushes a new job", "不填：每次执行都会提交新任务"],
+    ["left out unless `paused` is true", "不填，除非 `paused` 为 true"],
+    ["left out with `every`: an interval is the same in every time zone", "使用 `every` 时不填：间隔与时区无关"],
+    [
+        "left out, because the queue has no target in its settings: its jobs are handed to workers",
+        "不填：队列没有设置投递目标，任务由 worker 领取",
+    ],
+    ["the only one of {} and {}", "{}、{} 中仅一个"],
+    ["the `next_cursor` of an earlier answer", "之前的应答里的 `next_cursor`"],
+    ["a receipt such as {}, as `reserve` returned it", "`reserve` 返回的 receipt，例如 {}"],
+    ["a job id: a decimal number from {} to {}", "任务编号：{} 到 {} 的十进制数"],
+    ["an ETag in quotes, such as {}, or *", "带引号的 ETag，例如 {}，或者 *"],
+    ["standard base64 with padding", "带填充的标准 base64"],
+    ["base64 text", "base64 文本"],
+    ["different from each other", "互不相同"],
+    ["another queue", "另一个队列"],
+    ["valid Unicode", "合法的 Unicode"],
+    ["an expression that matches at least one date", "至少匹配一个日期的表达式"],
+    ["a cron expression with {} as its minute, also as {}", "分钟部分为 {} 的 cron 表达式，也可以写成 {}"],
+    ["a cron expression with {} as its hour, also as {}", "小时部分为 {} 的 cron 表达式，也可以写成 {}"],
+    ["a cron expression with {} as its day, also as {}", "日期部分为 {} 的 cron 表达式，也可以写成 {}"],
+    ["a cron expression with {} as its month, also as {}", "月份部分为 {} 的 cron 表达式，也可以写成 {}"],
+    ["a cron expression with {} as its weekday, also as {}", "星期部分为 {} 的 cron 表达式，也可以写成 {}"],
+    ["a name of the IANA time zone database, such as {}", "IANA 时区数据库中的名称，例如 {}"],
+    ["a URL that begins with {} or {}", "以 {} 或 {} 开头的 URL"],
+    ["one of {}", "{} 之一"],
+    ["{} or more", "不小于 {}"],
+];
+
+const GOT: &[[&str; 2]] = &[
+    ["nothing", "未给出"],
+    ["none", "没有"],
+    ["none of them", "都没有"],
+    ["neither", "两者都没有"],
+    ["both", "两者都给出"],
+    ["several", "多个"],
+    ["it twice", "两次"],
+    ["{} twice", "{} 出现两次"],
+    ["an object", "对象"],
+    ["an array", "数组"],
+    ["the number {}", "数字 {}"],
+    ["{}, which looks like seconds", "{}，像是以秒为单位"],
+    ["{}, which looks like microseconds", "{}，像是以微秒为单位"],
+    ["{}, which looks like nanoseconds", "{}，像是以纳秒为单位"],
+    ["{} bytes", "{} 字节"],
+    ["{} characters", "{} 个字符"],
+];
+
+/// What was expected.
+pub(super) fn expected(english: &str) -> Option<String> {
+    EXPECTED.iter().find_map(|of| told(english, *of))
+}
+
+/// What came. Values stand for themselves.
+pub(super) fn got(english: &str) -> String {
+    GOT.iter().find_map(|of| told(english, *of)).unwrap_or_else(|| english.to_owned())
+}
+
+/// The Chinese phrase with the values of the English one, if that is the phrase.
+fn told(text: &str, [english, chinese]: [&str; 2]) -> Option<String> {
+    let mut values = Vec::new();
+    let (mut parts, mut rest) = (english.split("{}"), text);
+    rest = rest.strip_prefix(parts.next()?)?;
+    let mut parts = parts.peekable();
+    while let Some(part) = parts.next() {
+        let (value, after) = if part.is_empty() && parts.peek().is_none() {
+            (rest, "")
+        } else if parts.peek().is_none() {
+            (rest.strip_suffix(part)?, "")
+        } else {
+            rest.split_once(part)?
+        };
+        if value.is_empty() {
+            return None;
+        }
+        values.push(value);
+        rest = after;
+    }
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut said = String::new();
+    let mut values = values.into_iter();
+    for part in chinese.split_inclusive("{}") {
+        match part.strip_suffix("{}") {
+            Some(words) => said.extend([words, values.next()?]),
+            None => said.push_str(part),
+        }
+    }
+    Some(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phrase_keeps_its_values() {
+        for (english, chinese) in [
+            ("between 1 and 1000", "1 到 1000"),
+            ("between 1 and 64 queues", "1 到 64 个队列"),
+            ("between 1s and 10 years (3652d12h)", "1s 到 10 years (3652d12h)"),
+            ("a duration such as \"30s\" or \"7d\"", "时长，例如 \"30s\" or \"7d\""),
+            ("given without `jobs`", "不与 `jobs` 同时给出"),
+            ("now (2026-01-01T00:00:00Z) or earlier", "不晚于现在（2026-01-01T00:00:00Z）"),
+            ("a string", "字符串"),
+        ] {
+            assert_eq!(expected(english).as_deref(), Some(chinese));
+        }
+        for unknown in ["", "a strings", "between and", "what MySQL can store"] {
+            assert_eq!(expected(unknown), None, "{unknown}");
+        }
+        for (english, chinese) in
+            [("the number 5", "数字 5"), ("\"x\"", "\"x\""), ("0 bytes", "0 字节"), ("neither", "两者都没有")]
+        {
+            assert_eq!(got(english), chinese);
+        }
+    }
+
+    #[test]
+    fn phrases_have_the_same_holes_and_can_be_reached() {
+        for (all, of) in [(EXPECTED, true), (GOT, false)] {
+            for [english, chinese] in all {
+                let sample = english.replace("{}", "7");
+                let said = if of { expected(&sample) } else { Some(got(&sample)) };
+                assert_eq!(said, Some(chinese.replace("{}", "7")), "{english}");
+            }
+        }
+    }
+}
