@@ -113,6 +113,27 @@ fn hostile_text_does_nothing_but_show() {
     }
 }
 
+#[test]
+fn a_job_is_a_card_of_two_lines_on_a_phone() {
+    let (server, _) = shop();
+    for language in ["en", "zh-CN"] {
+        let browser = Browser::start(language);
+        for width in [420, 360] {
+            browser.set_width(width);
+            for path in ["/jobs", "/failed"] {
+                browser.open(&server.url(path));
+                // Boxes of one line begin at about the same height.
+                let lines = "return Math.max(...[...document.querySelectorAll('.jobs tbody tr')].map(row => {
+                    const tops = [...row.querySelectorAll('a, .state, td.due, td.kind, td.message')]
+                        .flatMap(part => [...part.getClientRects()]).filter(box => box.width > 0).map(box => box.bottom);
+                    return tops.sort((a, b) => a - b).filter((top, at) => at == 0 || top - tops[at - 1] > 12).length;
+                }))";
+                assert_eq!(browser.run(lines), 2, "{path} {language} {width}");
+            }
+        }
+    }
+}
+
 /// `cargo xtask screenshots` looks at what this leaves.
 #[test]
 fn each_page_is_pictured() {
