@@ -56,17 +56,25 @@ impl Clock for SystemClock {
     }
 }
 
-/// The machine's clocks, which can be moved forward: for a server that serves tests.
-#[derive(Debug, Default)]
+/// Clocks that can be moved forward, for tests: the machine's, or such that stand still otherwise.
+#[derive(Debug)]
 pub struct MovableClock {
     machine: SystemClock,
+    /// What the machine's clocks read when these were stopped.
+    stopped: Option<(Millis, Millis)>,
     ahead_ms: AtomicU64,
 }
 
 impl MovableClock {
     /// The machine's clocks, not moved yet.
     pub fn new() -> Self {
-        Self::default()
+        Self { machine: SystemClock::new(), stopped: None, ahead_ms: AtomicU64::new(0) }
+    }
+
+    /// Clocks that stand still until they are moved. They begin with what the machine's read.
+    pub fn stopped() -> Self {
+        let clock = Self::new();
+        Self { stopped: Some((clock.wall(), clock.mono())), ..clock }
     }
 
     /// Lets time pass: both clocks go forward by this many milliseconds.
@@ -80,17 +88,27 @@ impl MovableClock {
     }
 }
 
+impl Default for MovableClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Clock for MovableClock {
     fn wall(&self) -> Millis {
-        self.machine.wall() + self.ahead_ms()
+        self.stopped.map_or_else(|| self.machine.wall(), |(wall, _)| wall) + self.ahead_ms()
     }
 
     fn mono(&self) -> Millis {
-        self.machine.mono() + self.ahead_ms()
+        self.stopped.map_or_else(|| self.machine.mono(), |(_, mono)| mono) + self.ahead_ms()
     }
 
     fn until(&self, at: Millis) -> Duration {
-        self.machine.until(at.saturating_sub(self.ahead_ms()))
+        match self.stopped {
+            Some(_) if at > self.wall() => Duration::MAX,
+            Some(_) => Duration::ZERO,
+            None => self.machine.until(at.saturating_sub(self.ahead_ms())),
+        }
     }
 }
 

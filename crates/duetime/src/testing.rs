@@ -36,109 +36,40 @@ use crate::client::Client;
 use crate::job_type::JobType;
 use crate::push::new_job;
 use crate::worker::{Context, Handler, JobError};
-use duetime_core::engine::{Options, ReserveRequest, Source, Stores};
-use duetime_core::testing::{ModelLedger, TokioClock};
-use duetime_core::{Clock as _, Engine, Job, JobId, Millis};
+use duetime_core::engine::{ReserveRequest, Source};
+use duetime_core::{Clock as _, Engine, Job, JobId, MovableClock};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::runtime::{Builder, Handle};
-use tokio::sync::{Mutex, oneshot};
-use tokio::time::sleep;
 
 /// Returns a client of an empty store in memory, and its clock, which stands still until the test moves it.
 ///
 /// # Panics
 /// If the system cannot start a thread.
 pub async fn client() -> (Client, Clock) {
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (started, start) = oneshot::channel();
-    let run = move || {
-        let runtime = Builder::new_current_thread().enable_all().start_paused(true).build();
-        let runtime = runtime.expect("a runtime starts");
-        runtime.block_on(async {
-            let (frozen, clock) = (freeze(), Arc::new(EngineClock::new()));
-            let stores = Stores::one_process(clock.clone(), Arc::new(ModelLedger::default()));
-            let engine = Engine::start(stores, Options::default()).await.expect("a new store starts");
-            let time = Arc::new(Time { frozen: Mutex::new(Some(frozen)), _stop: stop });
-            let client = Client::kept_by(engine.clone(), time.clone());
-            // The test may be over.
-            let _ = started.send((client.clone(), Clock { client, clock, time }));
-            let _ = stopped.await;
-            // The store is in memory, so nothing is lost.
-            let _ = engine.stop().await;
-        });
-    };
-    std::thread::Builder::new().name("duetime-testing".to_owned()).spawn(run).expect("a thread starts");
-    start.await.expect("the engine starts")
-}
-
-/// The paused clock of a runtime, read from whatever thread.
-#[derive(Debug)]
-struct EngineClock {
-    runtime: Handle,
-    clock: TokioClock,
-}
-
-impl EngineClock {
-    fn new() -> Self {
-        Self { runtime: Handle::current(), clock: TokioClock::new() }
-    }
-}
-
-impl duetime_core::Clock for EngineClock {
-    fn wall(&self) -> Millis {
-        let _here = self.runtime.enter();
-        self.clock.wall()
-    }
-
-    fn mono(&self) -> Millis {
-        let _here = self.runtime.enter();
-        self.clock.mono()
-    }
-}
-
-/// The time of an engine; without it, the engine stops.
-struct Time {
-    frozen: Mutex<Option<mpsc::Sender<()>>>,
-    _stop: oneshot::Sender<()>,
-}
-
-/// Stops the paused time of this runtime, which otherwise leaps to the next timer whenever there is nothing to do. It goes on
-/// once the sender is dropped.
-fn freeze() -> mpsc::Sender<()> {
-    let (frozen, thaw) = mpsc::channel();
-    tokio::task::spawn_blocking(move || thaw.recv());
-    frozen
+    let clock = Arc::new(MovableClock::stopped());
+    let client = Client::memory_on(clock.clone()).await.expect("a new store starts");
+    (client.clone(), Clock { client, clock })
 }
 
 /// The clock of a [`client`] for tests.
 #[derive(Clone)]
 pub struct Clock {
     client: Client,
-    clock: Arc<EngineClock>,
-    time: Arc<Time>,
+    clock: Arc<MovableClock>,
 }
 
 impl Clock {
     /// Lets this much time pass, and everything happen that happens meanwhile: jobs become due, schedules push, leases and
-    /// pauses end, each at its time. Handlers do not run: a [worker](crate::Worker) runs them afterwards. The engine goes
-    /// through all of this time, so a day of it takes some seconds.
+    /// pauses end, each at its time. Handlers do not run: a [worker](crate::Worker) runs them afterwards. It goes from instant to
+    /// instant, so a month takes no longer than what happens in it.
     ///
     /// # Panics
     /// If the client was closed.
     pub async fn advance(&self, time: Duration) {
-        let here = self.client.here().expect("a client for tests has its engine here");
-        let kept = self.time.clone();
-        let pass = async move {
-            let mut frozen = kept.frozen.lock().await;
-            drop(frozen.take());
-            sleep(time).await;
-            // Time passes again only after everything is done that was due.
-            sleep(Duration::from_millis(1)).await;
-            *frozen = Some(freeze());
-        };
-        here.call(|_| pass).await.expect("the client is not closed");
+        let (here, clock) = (self.client.here().expect("a client for tests"), self.clock.clone());
+        let pass = |engine: Engine| async move { engine.advance(&clock, time.into()).await };
+        here.call(pass).await.expect("the client is not closed");
     }
 
     /// What the clock reads.
@@ -191,6 +122,9 @@ macro_rules! assert_pushed {
     };
 }
 
+/// The queue of made-up attempts.
+const ATTEMPTS: &str = "duetime.attempts";
+
 /// A made-up attempt at this job, with which a handler can be called without a push: see [`Attempt::run`].
 pub fn attempt<J: JobType>(client: &Client, job: J) -> Attempt<J> {
     Attempt { client: client.clone(), job, number: 1, state: () }
@@ -219,7 +153,7 @@ impl<J: JobType, S> Attempt<J, S> {
     }
 
     /// Calls a handler, and returns the job with its result, or the error. The job has a lease, so that the handler can report
-    /// its progress; its record is deleted afterwards.
+    /// its progress; its record is deleted afterwards. A pause and the limits of its queue do not hold it up.
     ///
     /// ```
     /// # #[cfg(feature = "derive")]
@@ -263,10 +197,13 @@ impl<J: JobType, S> Attempt<J, S> {
         let id = JobId::from_sequence(COUNT.fetch_add(1, Ordering::Relaxed));
         let now = self.client.here().expect("a client for tests").now();
         let new = new_job(&self.job).and_then(|new| Ok(new.accept(id, now, usize::MAX)?)).expect("a job within limits");
-        let made_up = Job { attempt: self.number.saturating_sub(1), key: None, ..new };
+        let queue = new.queue.clone();
+        // In a queue without settings.
+        let made_up = Job { attempt: self.number.saturating_sub(1), key: None, queue: Arc::from(ATTEMPTS), ..new };
         let id = self.client.jobs().import(vec![made_up]).await.expect("the job is new").remove(0).expect("it fits").id;
         let from = Source::Jobs(vec![id.into()]);
         let request = ReserveRequest::new(from).limit(1);
-        self.client.leases().reserve(request).await.expect("the job is due").leases.remove(0).job
+        let leased = self.client.leases().reserve(request).await.expect("the job is due").leases.remove(0).job;
+        Job { queue, ..leased }
     }
 }

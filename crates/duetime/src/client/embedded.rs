@@ -20,7 +20,6 @@ use duetime_core::ports::Grant;
 use duetime_core::schedule::{Run, ScheduleStatus};
 use duetime_core::{Engine, Error as CoreError, Job, JobId, NewJob, Receipt};
 use duetime_store::open::Opened;
-use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -39,8 +38,6 @@ struct Inner {
     handle: Handle,
     /// `None` if the engine belongs to someone else, and while it is being dropped.
     own: Option<Runtime>,
-    /// Kept as long as a client uses this.
-    _kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Embedded {
@@ -61,7 +58,7 @@ impl Embedded {
         match ended(started.await) {
             Ok(Ok(engine)) => {
                 let handle = runtime.handle().clone();
-                Ok(Self(Arc::new(Inner { engine, handle, own: Some(runtime), _kept: None })))
+                Ok(Self(Arc::new(Inner { engine, handle, own: Some(runtime) })))
             }
             Ok(Err(error)) | Err(error) => {
                 runtime.shutdown_background();
@@ -70,10 +67,10 @@ impl Embedded {
         }
     }
 
-    /// An engine that runs on this runtime and is stopped by its owner. This is kept as long as a client uses it.
-    #[cfg(any(feature = "testing", feature = "unstable-server"))]
-    pub(super) fn of(engine: Engine, kept: Option<Arc<dyn Any + Send + Sync>>) -> Self {
-        Self(Arc::new(Inner { engine, handle: Handle::current(), own: None, _kept: kept }))
+    /// An engine that runs on this runtime and is stopped by its owner.
+    #[cfg(feature = "unstable-server")]
+    pub(super) fn of(engine: Engine) -> Self {
+        Self(Arc::new(Inner { engine, handle: Handle::current(), own: None }))
     }
 
     #[cfg(feature = "unstable-server")]

@@ -225,7 +225,7 @@ impl Client {
     #[cfg(feature = "unstable-server")]
     #[doc(hidden)]
     pub fn of_engine(engine: duetime_core::Engine) -> Self {
-        Self { backend: Backend::Embedded(Embedded::of(engine, None)) }
+        Self { backend: Backend::Embedded(Embedded::of(engine)) }
     }
 
     /// Returns the engine in this process and the runtime on which it runs; `None` if this client is connected to a server.
@@ -236,12 +236,6 @@ impl Client {
             Backend::Embedded(embedded) => Some(embedded.engine()),
             Backend::Remote(_) => None,
         }
-    }
-
-    /// The same, and it keeps this.
-    #[cfg(feature = "testing")]
-    pub(crate) fn kept_by(engine: duetime_core::Engine, kept: Arc<dyn std::any::Any + Send + Sync>) -> Self {
-        Self { backend: Backend::Embedded(Embedded::of(engine, Some(kept))) }
     }
 
     /// The engine in this process, if there is one.

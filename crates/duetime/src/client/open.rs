@@ -83,4 +83,14 @@ impl Client {
     pub async fn memory_with(options: Options) -> Result<Self, Error> {
         Ok(Self { backend: Backend::Embedded(Embedded::start(open(Spec::Memory), options).await?) })
     }
+
+    /// The same on this clock, with every job in the wheel.
+    #[cfg(feature = "testing")]
+    pub(crate) async fn memory_on(clock: std::sync::Arc<duetime_core::MovableClock>) -> Result<Self, Error> {
+        use duetime_core::limits::DELAY_MS_MAX;
+
+        let options = Options { horizon: duetime_core::api::Span(DELAY_MS_MAX), ..Options::default() };
+        let memory = duetime_store::open::memory_on(clock);
+        Ok(Self { backend: Backend::Embedded(Embedded::start(memory, options).await?) })
+    }
 }

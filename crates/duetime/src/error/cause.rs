@@ -19,7 +19,6 @@ const NO_ROOM: u16 = 507;
 
 /// The cause of an error.
 #[derive(Clone, Debug, thiserror::Error)]
-#[cfg_attr(not(feature = "unstable-server"), expect(unreachable_pub, reason = "the server matches it"))]
 pub enum Cause {
     /// The engine refused the call, here or on the server.
     #[error(transparent)]
