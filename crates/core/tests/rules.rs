@@ -155,11 +155,12 @@ fn jitter_makes_waits_longer_within_its_bounds_and_never_shorter() {
 fn jitter_comes_from_the_job_then_from_its_queue() {
     let of_queue = Retry { jitter: Some(0.0), ..Retry::default() };
     let own = |jitter| Retry { jitter, ..Retry::default() };
-    assert_eq!([None, Some(0.3)].map(|jitter| own(jitter).or(&of_queue).jitter()), [0.0, 0.3]);
+    assert_eq!([None, Some(0.3)].map(|jitter| own(jitter).or(&of_queue).spread()), [0.0, 0.3]);
     let exponential = Exponential { first: Span(1), factor: 2.0, max: Span(9), jitter: 0.25 };
-    assert_eq!(backoff(Backoff::Exponential(exponential)).or(&of_queue).jitter(), 0.25);
-    assert_eq!(backoff(Backoff::Fixed(Fixed { delay: Span(1) })).or(&of_queue).jitter(), 0.0);
-    assert_eq!(Retry::default().jitter(), 0.1);
+    assert_eq!(backoff(Backoff::Exponential(exponential)).or(&of_queue).spread(), 0.25);
+    assert_eq!(backoff(Backoff::Fixed(Fixed { delay: Span(1) })).or(&of_queue).spread(), 0.0);
+    assert_eq!(Retry::default().spread(), 0.1);
+    assert_eq!(Retry::default().jitter(0.0).spread(), 0.0);
 }
 
 #[test]

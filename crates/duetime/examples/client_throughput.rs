@@ -4,6 +4,7 @@
 
 use duetime::job::NewJob;
 use duetime::lease::{Outcome, ReserveRequest, Source};
+use duetime::worker::{Attempt, Cancelled, State};
 use duetime::{Client, Worker};
 use duetime_core::engine::{Options, Stores};
 use duetime_core::{Engine, SystemClock};
@@ -26,8 +27,8 @@ async fn main() {
     for round in 0..3 {
         if only_work {
             let client = Client::open(folder.path().join(format!("work-{round}.db"))).await.expect("the store opens");
-            fill(&client, jobs).await;
-            println!("worker {:>8.0}/s", rate(jobs, work(&client, jobs)).await);
+            let (work, with_state) = workers(&client, jobs).await;
+            println!("worker {work:>8.0}/s, with state {with_state:>8.0}/s");
             continue;
         }
         let path = folder.path().join(format!("engine-{round}.db"));
@@ -40,11 +41,19 @@ async fn main() {
         let client = Client::open(folder.path().join(format!("client-{round}.db"))).await.expect("the store opens");
         let push = rate(jobs, singles(&client, jobs)).await;
         let cycles = rate(jobs, cycles(&client, jobs)).await;
-        fill(&client, jobs).await;
-        let work = rate(jobs, work(&client, jobs)).await;
+        let (work, with_state) = workers(&client, jobs).await;
         client.close().await.expect("the client closes");
-        println!("client: push one by one {push:>8.0}/s   cycle {cycles:>8.0}/s   worker {work:>8.0}/s");
+        println!(
+            "client: push one by one {push:>8.0}/s   cycle {cycles:>8.0}/s   worker {work:>8.0}/s, with state {with_state:>8.0}/s"
+        );
     }
+}
+
+async fn workers(client: &Client, jobs: usize) -> (f64, f64) {
+    fill(client, jobs).await;
+    let work = rate(jobs, work(client, jobs)).await;
+    fill(client, jobs).await;
+    (work, rate(jobs, work_with_state(client, jobs)).await)
 }
 
 async fn rate(jobs: usize, work: impl Future<Output = ()>) -> f64 {
@@ -133,11 +142,25 @@ async fn cycles(client: &Client, jobs: usize) {
 async fn work(client: &Client, jobs: usize) {
     let done = Arc::new(AtomicU64::new(0));
     let counted = done.clone();
-    let worker = Worker::new(client).queue("work").concurrency(100).fallback(move || {
+    let worker = Worker::new(client).fallback(move || {
         counted.fetch_add(1, Ordering::Relaxed);
         async { duetime::worker::Handled::Ok(()) }
     });
-    let summary = tokio::time::timeout(Duration::from_secs(600), worker.drain()).await;
+    drain(worker, &done, jobs).await;
+}
+
+/// The same, but each handler takes its state and its attempt as arguments.
+async fn work_with_state(client: &Client, jobs: usize) {
+    let done = Arc::new(AtomicU64::new(0));
+    let count = async |State(done): State<Arc<AtomicU64>>, _: Attempt, _: Cancelled| {
+        done.fetch_add(1, Ordering::Relaxed);
+        duetime::worker::Handled::Ok(())
+    };
+    drain(Worker::new(client).state(done.clone()).fallback(count), &done, jobs).await;
+}
+
+async fn drain<S: Clone + Send + Sync + 'static>(worker: Worker<S>, done: &AtomicU64, jobs: usize) {
+    let summary = tokio::time::timeout(Duration::from_secs(600), worker.queue("work").concurrency(100).drain()).await;
     assert_eq!(summary.expect("in time").expect("worked").succeeded as usize, jobs);
     assert_eq!(done.load(Ordering::Relaxed) as usize, jobs);
 }

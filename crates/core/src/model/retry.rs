@@ -106,7 +106,7 @@ impl Exponential {
         Self { factor, ..self }
     }
 
-    /// Sets the jitter, 0 to 1: each wait is multiplied by a random number from `1 - jitter` to `1 + jitter`.
+    /// Sets by what part of it a wait is longer at most, from 0 to 1; by default 0.1.
     #[must_use]
     pub fn jitter(self, jitter: f64) -> Self {
         Self { jitter, ..self }
@@ -242,6 +242,14 @@ impl Retry {
         Self { backoff: Some(backoff), ..self }
     }
 
+    /// Sets by what part of it a wait is longer at most, from 0 to 1; by default 0.1. Each wait has its own part, by the job's id and
+    /// the attempt.
+    #[must_use]
+    pub const fn jitter(mut self, jitter: f64) -> Self {
+        self.jitter = Some(jitter);
+        self
+    }
+
     /// Sets the maximum number of attempts; 0 for no limit.
     #[must_use]
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
@@ -301,8 +309,8 @@ impl Retry {
         }
     }
 
-    /// By what part of it a wait is longer at most.
-    pub fn jitter(&self) -> f64 {
+    /// By what part of it a wait is longer at most: the jitter that holds, by default 0.1.
+    pub fn spread(&self) -> f64 {
         self.jitter.unwrap_or(match &self.backoff {
             Some(Backoff::Exponential(Exponential { jitter, .. })) => *jitter,
             _ => JITTER_DEFAULT,

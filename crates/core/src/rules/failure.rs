@@ -258,7 +258,7 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
 /// the same whoever asks. That part costs no attempt: it does not make the job too old.
 fn due_again(job: &Job, retry: &Retry, attempt: u32, now: Millis) -> Millis {
     let wait_ms = backoff_ms(retry, attempt);
-    let longer_ms = wait_ms as f64 * retry.jitter() * fraction(job.id.get(), attempt);
+    let longer_ms = wait_ms as f64 * retry.spread() * fraction(job.id.get(), attempt);
     let least = now.saturating_add(wait_ms);
     let last = retry.max_age.map_or(Millis::MAX, |Span(age_ms)| job.first_due_at.0.saturating_add(age_ms));
     least.saturating_add((longer_ms as u64).min(DELAY_MS_MAX.saturating_sub(wait_ms))).min(last.max(least))
