@@ -4,8 +4,8 @@
 //! Each row presses a server with small budgets. While it does, the server's memory stays under a bound, another caller is answered, and
 //! once the pressure ends everything works again, without a restart. A new thing that can grow is one more row.
 //!
-//! [`CROWD`] connections are enough to break each bound several times over if it did not hold; `cargo xtask outside` runs the table with
-//! [`CROWD_WHOLE`].
+//! [`CROWD`] connections are enough to break each bound several times over if it did not hold. `cargo xtask outside` runs the table with
+//! [`CROWD_WHOLE`], and the rows of [`LONG`], which take a debug build half a minute each.
 
 mod read_only;
 mod starved;
@@ -300,59 +300,6 @@ const TABLE: &[Row] = &[
         then: nothing,
     },
     Row {
-        what: "kept errors",
-        each: 1,
-        prepare: |p| {
-            let job = json!({"payload": 1, "max_attempts": 1_000, "retry": {"fixed": {"delay": "1s"}}});
-            p.ask("POST", "/v1/queues/q/jobs", &Value::from(vec![job; 300]));
-        },
-        press: |p, _| {
-            let message = "e".repeat(65_536);
-            for _ in 0..20 {
-                let reserved = p.tried("POST", "/v1/queues/q/reserve", r#"{"limit":4}"#)?.ok();
-                let fail = |lease: &Value| json!({"receipt": lease["receipt"], "fail": {"message": message}});
-                let settles: Vec<_> = reserved["leases"].as_array()?.iter().map(fail).collect();
-                let reply = p.tried("POST", "/v1/settle", &Value::from(settles).to_string())?;
-                assert!([200, 408, 503].contains(&reply.status), "{reply:?}");
-            }
-            None
-        },
-        is_answered: false,
-        // They were never answered again.
-        then: |p| drop(p.ask("GET", "/v1/jobs?queue=q&limit=1000", &Value::Null)),
-    },
-    Row {
-        what: "small jobs that keep a long error each",
-        each: 1,
-        prepare: |p| {
-            let job = json!({"payload": 1, "retry": {"fixed": {"delay": "1h"}}});
-            (0..2).for_each(|_| drop(p.ask("POST", "/v1/queues/q/jobs", &Value::from(vec![job.clone(); 1_000]))));
-            let message = "e".repeat(65_536);
-            for _ in 0..20 {
-                let leases = p.ask("POST", "/v1/queues/q/reserve", &json!({"limit": 100}))["leases"].clone();
-                let fail = |lease: &Value| json!({"receipt": lease["receipt"], "fail": {"message": message}});
-                p.ask("POST", "/v1/settle", &leases.as_array().unwrap().iter().map(fail).collect());
-            }
-        },
-        press: |_, _| None,
-        is_answered: false,
-        then: |p| {
-            let queue = p.ask("GET", "/v1/queues/q", &Value::Null);
-            assert_eq!((&queue["scheduled"], &queue["ready"]), (&json!(2_000), &json!(0)), "{queue}");
-        },
-    },
-    Row {
-        what: "tubes that are listed and not read",
-        each: 8,
-        prepare: |p| {
-            let jobs: Vec<_> = (0..4_000).map(|n| json!({"queue": format!("t{n:0>190}"), "payload": 1})).collect();
-            p.ask("POST", "/v1/jobs", &Value::from(jobs));
-        },
-        press: |p, _| p.beanstalk("list-tubes\r\n".repeat(20).as_bytes()),
-        is_answered: true,
-        then: nothing,
-    },
-    Row {
         what: "jobs that are peeked and not read",
         each: 4,
         prepare: |p| p.push_large("default", 1, 1_000_000),
@@ -420,6 +367,63 @@ const TABLE: &[Row] = &[
     },
 ];
 
+/// More of them, for `cargo xtask outside`.
+const LONG: &[Row] = &[
+    Row {
+        what: "kept errors",
+        each: 1,
+        prepare: |p| {
+            let job = json!({"payload": 1, "max_attempts": 1_000, "retry": {"fixed": {"delay": "1s"}}});
+            p.ask("POST", "/v1/queues/q/jobs", &Value::from(vec![job; 300]));
+        },
+        press: |p, _| {
+            let message = "e".repeat(65_536);
+            for _ in 0..20 {
+                let reserved = p.tried("POST", "/v1/queues/q/reserve", r#"{"limit":4}"#)?.ok();
+                let fail = |lease: &Value| json!({"receipt": lease["receipt"], "fail": {"message": message}});
+                let settles: Vec<_> = reserved["leases"].as_array()?.iter().map(fail).collect();
+                let reply = p.tried("POST", "/v1/settle", &Value::from(settles).to_string())?;
+                assert!([200, 408, 503].contains(&reply.status), "{reply:?}");
+            }
+            None
+        },
+        is_answered: false,
+        // They were never answered again.
+        then: |p| drop(p.ask("GET", "/v1/jobs?queue=q&limit=1000", &Value::Null)),
+    },
+    Row {
+        what: "small jobs that keep a long error each",
+        each: 1,
+        prepare: |p| {
+            let job = json!({"payload": 1, "retry": {"fixed": {"delay": "1h"}}});
+            (0..2).for_each(|_| drop(p.ask("POST", "/v1/queues/q/jobs", &Value::from(vec![job.clone(); 1_000]))));
+            let message = "e".repeat(65_536);
+            for _ in 0..20 {
+                let leases = p.ask("POST", "/v1/queues/q/reserve", &json!({"limit": 100}))["leases"].clone();
+                let fail = |lease: &Value| json!({"receipt": lease["receipt"], "fail": {"message": message}});
+                p.ask("POST", "/v1/settle", &leases.as_array().unwrap().iter().map(fail).collect());
+            }
+        },
+        press: |_, _| None,
+        is_answered: false,
+        then: |p| {
+            let queue = p.ask("GET", "/v1/queues/q", &Value::Null);
+            assert_eq!((&queue["scheduled"], &queue["ready"]), (&json!(2_000), &json!(0)), "{queue}");
+        },
+    },
+    Row {
+        what: "tubes that are listed and not read",
+        each: 8,
+        prepare: |p| {
+            let jobs: Vec<_> = (0..4_000).map(|n| json!({"queue": format!("t{n:0>190}"), "payload": 1})).collect();
+            p.ask("POST", "/v1/jobs", &Value::from(jobs));
+        },
+        press: |p, _| p.beanstalk("list-tubes\r\n".repeat(20).as_bytes()),
+        is_answered: true,
+        then: nothing,
+    },
+];
+
 /// All of the crowd at once, until each connection is answered; returns the connections that are held.
 fn crowd(p: &Pressed, row: &Row, size: usize) -> Vec<TcpStream> {
     std::thread::scope(|scope| {
@@ -436,7 +440,7 @@ fn crowd(p: &Pressed, row: &Row, size: usize) -> Vec<TcpStream> {
     })
 }
 
-fn press(rows: &[Row], size: usize, tokens: Option<&Tokens>) {
+fn press<'a>(rows: impl IntoIterator<Item = &'a Row>, size: usize, tokens: Option<&Tokens>) {
     let mut too_large = Vec::new();
     let (idle, _idle_folder) = Pressed::start(None);
     for row in rows {
@@ -543,5 +547,5 @@ fn a_large_body_ends_its_connection_while_many_are_open() {
 /// `cargo xtask outside`.
 #[test]
 fn whole_table_of_pressure() {
-    press(TABLE, CROWD_WHOLE, None);
+    press(TABLE.iter().chain(LONG), CROWD_WHOLE, None);
 }
