@@ -55,12 +55,10 @@ export class HandlerThreads {
     try {
       return await this.#runIn(thread, job)
     } finally {
-      thread.removeAllListeners()
       // It may have ended.
       if (thread.threadId === -1) this.#count -= 1
       else {
         thread.unref()
-        thread.once('exit', () => { this.#gone(thread) })
         this.#idle.push(thread)
       }
       this.#waiting.shift()?.()
@@ -73,7 +71,11 @@ export class HandlerThreads {
 
   #start(): Thread {
     this.#count += 1
-    return new Thread(__filename, { workerData: { duetime: 'handler', module: this.#module.href } })
+    const thread = new Thread(__filename, { workerData: { duetime: 'handler', module: this.#module.href } })
+    // While a job runs in it, that job is told, too.
+    thread.on('error', () => undefined)
+    thread.on('exit', () => { this.#gone(thread) })
+    return thread
   }
 
   #gone(thread: Thread): void {
@@ -93,9 +95,11 @@ export class HandlerThreads {
       const end = (settle: () => void): void => {
         clearTimeout(grace)
         job.signal.removeEventListener('abort', abort)
+        // One by one: Node listens to the thread, too, and without its own listeners no other job would be heard.
+        thread.off('message', hear).off('error', fail).off('exit', exit)
         settle()
       }
-      thread.on('message', (message: FromThread) => {
+      const hear = (message: FromThread): void => {
         if (message.type === 'ended') {
           end(() => { if (message.error === undefined) resolve(message.result); else reject(restored(message.error)) })
           return
@@ -104,13 +108,14 @@ export class HandlerThreads {
         call.then(
           (value) => { thread.postMessage({ type: 'called', call: message.call, value } satisfies ToThread) },
           (error: unknown) => { thread.postMessage({ type: 'called', call: message.call, value: undefined, error: copied(error) } satisfies ToThread) })
-      })
+      }
       // Out of memory, or an error that nobody caught; `exit` follows.
       let failed: unknown
-      thread.on('error', (error) => { failed = error })
-      thread.on('exit', (code) => {
+      const fail = (error: unknown): void => { failed = error }
+      const exit = (code: number): void => {
         end(() => { reject(job.signal.aborted ? (job.signal.reason as Error) : new Error(`the handler's thread ended: ${failed === undefined ? `exit code ${code}` : messageOf(failed)}`)) })
-      })
+      }
+      thread.on('message', hear).on('error', fail).on('exit', exit)
       job.signal.addEventListener('abort', abort, { once: true })
       const { id, queue, kind, payload, payloadText, attempt, key, tags, dueAt, createdAt, trace, meta, receipt } = job
       thread.postMessage({ type: 'run', job: { id, queue, kind, payload, payloadText, attempt, key, tags, dueAt, createdAt, trace, meta, receipt } } satisfies ToThread)

@@ -86,4 +86,16 @@ describe('handlers that compute', () => {
     assert.deepEqual([park.message, park.priority], ['by hand', 7])
     assert.match(missing.message ?? '', /no\/such\.js/)
   })
+  it('runs one job after the other in a thread', async () => {
+    const it = worker('one-thread', { concurrency: 4 })
+    it.handle('*', { thread: new URL(`file://${join(__dirname, 'thread-handler.js')}`), threads: 1 })
+    const kinds = ['calls', 'fatal', 'exit', 'calls', 'park', 'calls']
+    const ids = []
+    for (const kind of kinds) ids.push((await client.push('one-thread', { do: kind }, { maxAttempts: 1 })).id)
+    const running = it.run({ signals: false })
+    const states = await Promise.all(ids.map((id, n) => once(client, id, kinds[n] === 'calls' ? 'succeeded' : 'failed')))
+    await it.stop()
+    await running
+    assert.deepEqual(states.map(({ attempt, crashes }) => [attempt, crashes]), ids.map(() => [1, 0]))
+  })
 })
