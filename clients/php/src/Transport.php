@@ -16,6 +16,9 @@ use Duetime\Http\{Aborted, CurlHttp, Http, Response};
  */
 final class Transport
 {
+    /** Seconds: a try that has less time says nothing. */
+    private const TRY_MIN = 0.02;
+
     /** @var list<string> */
     public readonly array $servers;
     private readonly string $token;
@@ -118,7 +121,7 @@ final class Transport
                 }
                 $lost = $error->mayHaveHappened() ? $error : $lost;
                 $pause = $this->pause($error, $try);
-                if (!$error->isTransient() || $try >= $tries || Clock::now() + $pause >= $until) {
+                if (!$error->isTransient() || $try >= $tries || Clock::now() + $pause + self::TRY_MIN >= $until) {
                     throw $error;
                 }
                 $this->next();

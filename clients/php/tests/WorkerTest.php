@@ -111,7 +111,8 @@ final class WorkerTest extends TestCase
             $keeper->settle($receipt, 'complete', ['result' => $name]);
             self::assertSame([], $keeper->sync());
         }
-        self::assertSame(['first', 'second'], array_map(static fn (Job $job): mixed => $job->result, [...$this->client->jobs(queue: $this->queue)]));
+        // The newest end comes first.
+        self::assertSame(['second', 'first'], array_map(static fn (Job $job): mixed => $job->result, [...$this->client->jobs(queue: $this->queue)]));
     }
 
     public function testACancelReachesTheHandler(): void

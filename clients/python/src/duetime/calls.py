@@ -20,6 +20,8 @@ from .transport import Lost, Reply, Request, Transport, Unsent
 from .values import Exact, seconds, to_json
 
 T = TypeVar("T")
+# Seconds: a try that has less time says nothing.
+TRY_MIN = 0.02
 
 #: The first pause between two tries, and the longest, in seconds.
 PAUSE, PAUSE_MAX = 0.1, 5.0
@@ -142,7 +144,7 @@ class Caller:
             has_next = count % len(self.settings.servers) != 0 and pause == 0
             if not has_next:
                 pause = max(pause, backoff(count // len(self.settings.servers)))
-            if (tries is not None and count >= tries) or time.monotonic() + pause >= end:
+            if (tries is not None and count >= tries) or time.monotonic() + pause + TRY_MIN >= end:
                 raise _after(error, count, time.monotonic() - began)
             if pause:
                 await self.transport.sleep(pause)

@@ -253,6 +253,12 @@ async fn pages_show_every_job_once() {
         assert_eq!((count, seen.len()), (95, 95));
     }
     assert_eq!(bench.engine.find(&Query::default(), Some("x"), 10).await.unwrap_err().code(), "invalid");
+    // Who lists a queue sees no other one, whatever the cursor says.
+    let other = Query { queue: Some("other".into()), ..Query::default() };
+    for cursor in ["q-7-default", "q-0-", "q-7-defaulta-0-"] {
+        let refused = bench.engine.find(&other, Some(cursor), 10).await.map(|page| page.jobs.len());
+        assert_eq!(refused.unwrap_err().code(), "invalid", "{cursor}");
+    }
 }
 
 /// A job that only the ledger holds, such as one not loaded yet, must not be put in the broker after it is deleted there.

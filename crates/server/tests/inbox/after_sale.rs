@@ -90,7 +90,8 @@ async fn refunds(database: Database) {
             }
         }
     };
-    let jobs = timeout(LIMIT, all_have_ended).await.expect("all come to an end");
+    let mut jobs = timeout(LIMIT, all_have_ended).await.expect("all come to an end");
+    jobs.sort_by_key(|job| job.id);
     let state = |job: &duetime::Job| (job.state(0), job.attempt, job.errors.len());
     assert_eq!(
         jobs.iter().map(state).collect::<Vec<_>>(),

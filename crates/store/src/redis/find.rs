@@ -146,6 +146,9 @@ impl Jobs {
             None => (0..self.partitions.keys.partitions()).collect::<Vec<_>>(),
         };
         let zones = ended_zones(find);
+        if zones.is_empty() {
+            return Ok(Found { jobs: Vec::new(), next: None });
+        }
         let limit = find.limit.clamp(1, PAGE_JOBS_MAX);
         let step = limit.max(CHUNK);
         let mut jobs = Vec::new();

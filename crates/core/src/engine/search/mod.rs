@@ -113,6 +113,8 @@ impl Search {
         };
         let next = match begin {
             Cursor::Latest(after) => self.find_latest(query, after, limit, &mut listed.jobs).await?,
+            // Only a search over all queues goes from one to the next. The caller may not be allowed to see others.
+            Cursor::Queue(..) if query.queue.is_some() => return Err(wrong_cursor(begin)),
             Cursor::Queue(queue, place) => self.find_by_queue(query, queue, place, limit, &mut listed.jobs).await?,
             place => self.find_from(query, place, limit, &mut listed.jobs).await?,
         };

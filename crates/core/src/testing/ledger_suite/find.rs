@@ -270,6 +270,10 @@ pub async fn pages_continue(subject: Subject) {
     let by_id = Find { after: page.next, ..all(Selector::All) };
     assert_eq!(ledger.find(by_id).await.unwrap_err().code(), "invalid", "a cursor of another order");
     assert_eq!(ledger.find(Find { limit: 9, ..queue("other") }).await.unwrap().next, None, "it was the last");
+    // What ends comes after live jobs, and nothing after them if only those are asked for.
+    let live = Find { after: Some(place.to_string()), states: vec![State::Ready], ..queue("other") };
+    let ids = ledger.find(live).await.map(|page| page.jobs.iter().map(|job| number(job.id)).collect::<Vec<_>>());
+    assert_eq!(ids.unwrap_or_default(), [0; 0]);
 }
 
 /// A page reads a bounded number of rows; the pages together read all.
