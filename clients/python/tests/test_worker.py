@@ -314,7 +314,7 @@ def test_a_server_that_goes_away_is_told_once_and_comes_back(
 def test_a_worker_waits_for_what_an_operator_repairs() -> None:
     settled: list[bytes] = []
     asked: list[Any] = []
-    lease = {**BODY, "receipt": "7.1", "lease": "1m"}
+    lease = {**BODY, "receipt": "7.1", "lease": "1h"}
     full = (507, {"code": "store_full", "status": 507, "detail": "full"})
     refused = (401, {"code": "unauthorized", "status": 401, "detail": "expired"})
     settles = [full, refused, (403, "<html>"), (200, [None])]
