@@ -1,4 +1,4 @@
-//! Where a value of an option came from, and what is wrong with it.
+//! The source of an option's value (command line, environment or file), and its errors.
 
 use super::keys::key;
 use clap::Arg;

@@ -1,4 +1,4 @@
-//! What needs attention, in words: for the page, which marks up some of them, and for the API.
+//! Sentences for the list of attention, for the page and the API. The page marks up some of the words.
 
 use super::figures::{instant_text, number};
 use super::language::Language;
@@ -37,7 +37,7 @@ impl Language {
     }
 }
 
-/// What is said about an item, without the name of its queue or schedule.
+/// The sentence for an item, without the name of its queue or schedule.
 pub(super) fn parts<'a>(language: Language, item: &'a AttentionItem, now: Millis) -> Vec<Part<'a>> {
     let mut said = Said { language, parts: Vec::new() };
     let jobs = || Part::Words(number(item.jobs.unwrap_or(0)));

@@ -1,4 +1,4 @@
-//! What was expected and what came, in Chinese: whole phrases, with holes for values. Names and values stay as they are.
+//! Chinese phrases for the expected and the received value of an error. Names and values are not translated.
 
 /// English, and Chinese: each `{}` stands for some text. The first that matches is taken.
 const EXPECTED: &[[&str; 2]] = &[

@@ -1,5 +1,5 @@
-//! The language of answers: words for people are in the language that the caller prefers. English is the default. A problem
-//! is told here; handlers whose answers have other words take the [`Language`], and answer with `reply::told`.
+//! The language of answers: words for people are in the language that the caller prefers. English is the default. Problems
+//! are translated here. Handlers that answer with other words take the [`Language`], and call `reply::told`.
 
 use crate::dashboard::Language;
 use crate::http::problem::Sent;
