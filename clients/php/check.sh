@@ -1,18 +1,7 @@
 #!/bin/sh
-# Strict checks: the syntax of each file, and phpstan or psalm at its strictest level, where one is installed (neither Debian nor npm nor PyPI has them).
+# The strict checks: see analyse.sh.
 set -eu
 cd "$(dirname "$0")"
-for file in $(find src tests conformance examples bin -name '*.php' -o -path bin/duetime-work); do
-    php -d error_reporting=-1 -d display_errors=1 -l "$file" > /dev/null
-    grep -q '^declare(strict_types=1);' "$file" || [ "$file" = examples/handlers.php ] || { echo "$file: no strict_types"; exit 1; }
-done
-composer validate --no-interaction --quiet --no-check-version || { composer validate --no-interaction; exit 1; }
-if command -v phpstan > /dev/null; then
-    exec phpstan analyse --level max --no-progress --autoload-file tests/analysis.php src
-elif command -v psalm > /dev/null; then
-    # In another folder, because it wants to find an installation by Composer beside composer.json.
-    config=$PWD/psalm.xml
-    cd /
-    exec psalm --config="$config" --no-cache --no-progress
-fi
-echo 'neither phpstan nor psalm is installed: only the syntax was checked'
+files=$(find src tests conformance examples bin -name '*.php' -o -path bin/duetime-work)
+loose=examples/handlers.php
+. ./analyse.sh

@@ -84,7 +84,7 @@ export class Client implements AsyncDisposable {
   }
 
   /**
-   * Pushes many jobs, in batches of at most 10,000. The result has, in order, for each job what became of it: a `Pushed`, or
+   * Pushes many jobs, in batches of at most 1,000. The result has, in order, for each job what became of it: a `Pushed`, or
    * the error of this job. Throws only if the server answered none of the batches.
    */
   async pushMany(jobs: readonly NewJob[], options: CallOptions = {}): Promise<(Pushed | DuetimeError)[]> {
