@@ -24,6 +24,8 @@ final class KeeperProcess
     private const PAUSE = 0.5;
     /** Seconds that a parent has to exit once its job was released. */
     private const GRACE = 1.0;
+    /** How many jobs a line of the log names. */
+    private const IDS_SHOWN = 20;
     /** The server takes more in one request; this keeps the requests small. */
     private const BATCH = 500;
 
@@ -41,6 +43,8 @@ final class KeeperProcess
     private array $held = [];
     /** @var array<array-key, array{line: string, since: float, tries: int}> outcomes, by receipt */
     private array $settles = [];
+    /** @var list<string> outcomes that were not accepted, by receipt, once nobody is left to be told */
+    private array $lost = [];
     /** @var list<int> whoever waits for the outcomes */
     private array $syncs = [];
 
@@ -87,6 +91,11 @@ final class KeeperProcess
             $this->settle(self::LAST_DEADLINE);
             /** @psalm-suppress RedundantCondition `settle` removes what is settled */
             $this->settles === [] || Clock::sleep(self::PAUSE);
+        }
+        $lost = array_map(static fn (string $receipt): string => (string) strtok($receipt, '.'), [...$this->lost, ...array_map('strval', array_keys($this->settles))]);
+        if ($lost !== []) {
+            $shown = implode(', ', \array_slice($lost, 0, self::IDS_SHOWN)) . (\count($lost) > self::IDS_SHOWN ? ' …' : '');
+            $this->log('stopped with ' . \count($lost) . " outcomes that were not acknowledged; these jobs run again: $shown");
         }
     }
 
@@ -213,6 +222,9 @@ final class KeeperProcess
         // A lost lease is how a repeat is answered whose first try had an answer that was lost.
         if ($error !== null && (!$error instanceof Error\LeaseLost || $settle['tries'] === 1)) {
             $this->say(['id' => $receipt, 'event' => 'unsettled', 'code' => $error->errorCode, 'detail' => $error->detail]);
+            if ($this->hasEnded) {
+                $this->lost[] = $receipt;
+            }
         }
     }
 
