@@ -13,7 +13,9 @@ return [
     'lease' => 60,
     // Seconds for which a worker waits for a job in one request. Start it with --sleep=0.
     'block_for' => 5,
-    // Short jobs are fetched up to so many at once. What has not begun within a quarter of a second is given back.
+    // Jobs of up to 5 milliseconds are fetched up to so many at once, as many as run in 10 ms. What has not begun within a quarter of a second,
+    // or when the worker ends, is given back. If the machine or the container is killed, an attempt of such a job counts that had not begun:
+    // with 1, none is fetched before it runs.
     'prefetch' => 50,
     'after_commit' => false,
     // Seconds for each try of a call, and how often a push is tried.

@@ -17,8 +17,8 @@ use Psr\Log\LoggerInterface;
  * Laravel asks for each in turn; so the first question of a round is answered from all, and the others with nothing.
  *
  * A child process (`Duetime\Keeper`) extends the lease of a job while it runs, and reports outcomes while the next job runs, many in
- * one request. Short jobs are fetched several at once. What has not begun within `PATIENCE` is given back: by then the child does so,
- * even if this process is busy, and this process does not begin it any more, some time before.
+ * one request. Short jobs are fetched several at once. What has not begun within `PATIENCE`, or when this process ends or is killed, is
+ * given back by the child, even if this process is busy. This process does not begin it any more, some time before.
  */
 final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
 {
@@ -27,6 +27,8 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     /** Seconds after which it is not begun any more. It must be told to the child before it loses its patience. */
     private const FRESH = 0.15;
     private const LATEST = 0.2;
+    /** Seconds of work that are fetched at once. If machine or container are killed, an attempt of these jobs counts, although it had not begun. */
+    private const AHEAD = 0.01;
 
     private readonly Keeper $keeper;
     private readonly string $worker;
@@ -274,9 +276,9 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     private function fetch(array $queues, bool $isInRound): ?RunningJob
     {
         if ($this->begun > 0) {
-            // As many as begin in two thirds of the time, by what the last ones took.
+            // By what the last ones took.
             $each = max(1e-6, (Clock::now() - $this->fetchedAt) / $this->begun);
-            $this->limit = (int) max(1, min($this->prefetch, $this->limit * 4, self::FRESH * 2 / 3 / $each));
+            $this->limit = (int) max(1, min($this->prefetch, $this->limit * 4, self::AHEAD / $each));
         }
         $this->begun = 0;
         $jobs = $this->reserve($queues, 0.0, $isInRound ? $this->limit : 1);

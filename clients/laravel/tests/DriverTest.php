@@ -177,7 +177,10 @@ final class DriverTest extends Driver
             self::assertNotNull($job);
             $ran[] = $job->getJobId();
             self::assertSame(1, $job->attempts());
-            $fetched = max($fetched, (int) $this->client->queues->get($this->queue)['running']);
+            if ($n % 7 === 5) {
+                // Not each time: it makes a short job a long one.
+                $fetched = max($fetched, (int) $this->client->queues->get($this->queue)['running']);
+            }
             if ($n === 20) {
                 // A slow one, with others behind it: they are free for other workers long before it ends.
                 for ($until = microtime(true) + 5; $this->client->queues->get($this->queue)['running'] > 1 && microtime(true) < $until;) {

@@ -70,6 +70,33 @@ final class ProcessTest extends Driver
         self::assertSame([$job->id, 2], [$again->getJobId(), $again->attempts()]);
     }
 
+    public function testAWorkerThatEndsGivesBackWhatItHasFetched(): void
+    {
+        foreach ([[['--max-jobs=40'], null], [[], SIGTERM], [[], SIGKILL]] as [$options, $signal]) {
+            Queue::bulk(array_fill(0, 400, new Plain()));
+            [$process, $pipes] = $this->process('duetime', 'queue:work', "--queue={$this->queue}", '--sleep=0', ...$options);
+            for ($lines = 0; $lines < 60; $lines++) {
+                self::assertNotFalse(fgets($pipes[1]));
+            }
+            $signal === null || proc_terminate($process, $signal);
+            stream_get_contents($pipes[1]);
+            proc_close($process);
+            $queue = $this->client->queues->get($this->queue);
+            // The child of a killed worker lives a moment longer, and the job that ran waits for its lease.
+            while ($signal === SIGKILL && $queue['running'] > 1) {
+                $queue = $this->client->queues->get($this->queue);
+            }
+            $ran = DB::table('effects')->where('what', 'like', 'attempt 1 %')->count();
+            [$done, $left] = [$queue['totals']['succeeded'], $queue['running']];
+            self::assertLessThanOrEqual($signal === SIGKILL ? 1 : 0, $left, "signal $signal");
+            self::assertSame(400, $queue['ready'] + $done + $left, "signal $signal");
+            self::assertTrue($done <= $ran && $ran <= $done + $left, "signal $signal: $ran jobs began, $done have ended");
+            $this->client->queues->purge($this->queue);
+            $this->client->queues->delete($this->queue, force: true);
+            DB::table('effects')->delete();
+        }
+    }
+
     public function testAFrozenWorkerLeavesItsJobToTheOneThatHasItNow(): void
     {
         $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1, block_for: 5));

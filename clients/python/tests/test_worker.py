@@ -213,16 +213,18 @@ def test_no_more_is_reserved_than_is_free(client: Client, queue: str, run: Run, 
 
 def test_quick_handlers_have_jobs_ahead_that_a_slow_one_gives_back(client: Client, queue: str, run: Run, until: Until) -> None:
     worker, gate, ran = Worker(client, queue, concurrency=1), threading.Event(), list[int]()
+    hangs = threading.Event()
 
     @worker.handler("*")
     def handle(number: int) -> None:
         ran.append(number)
-        if number == 1_000:
+        if worker._dispatcher is not None and worker._dispatcher._waiting:
+            hangs.set()
             gate.wait(30)
 
     client.push_many([NewJob(queue, number) for number in range(2_000)])
     run(worker)
-    until(lambda: 1_000 in ran)
+    until(hangs.is_set)
     # All but the one that hangs are handed out to others.
     until(lambda: client.queues.get(queue)["running"] == 1)
     assert worker.health()["running"] == 1
@@ -230,6 +232,19 @@ def test_quick_handlers_have_jobs_ahead_that_a_slow_one_gives_back(client: Clien
     until(lambda: client.queues.get(queue)["succeeded"] == 2_000)
     assert worker.health()["released"] > 0
     assert sorted(ran) == list(range(2_000))
+
+
+def test_no_job_is_ahead_if_none_may_be(client: Client, queue: str, run: Run, until: Until) -> None:
+    worker, gate = Worker(client, queue, concurrency=1, ahead=False), threading.Event()
+    worker.handler("*")(lambda number: gate.wait(30) if number == 500 else None)
+    client.push_many([NewJob(queue, number) for number in range(600)])
+    run(worker)
+    until(lambda: client.queues.get(queue)["ready"] <= 99 and worker.health()["succeeded"] == 500)
+    counts = client.queues.get(queue)
+    assert (counts["running"], counts["ready"]) == (1, 99)
+    gate.set()
+    until(lambda: client.queues.get(queue)["succeeded"] == 600)
+    assert worker.health()["released"] == 0
 
 
 def test_a_stop_lets_handlers_end_and_leaves_the_rest(client: Client, queue: str, run: Run) -> None:

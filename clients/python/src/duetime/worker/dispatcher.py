@@ -40,9 +40,10 @@ SETTLE_JOBS, SETTLE_BYTES = 1_000, 8 << 20
 UNKNOWN_DELAY, UNKNOWN_MAX = "5s", 1_000
 #: How long handlers that were asked to stop have to end, and then the last outcomes to be acknowledged, in seconds.
 HEED, LEAVE = 1.0, 2.0
-#: A worker whose handlers are quick reserves ahead as many jobs as they do in this time, at most so many: else each would wait
-#: for the next request. A job that then waits for longer than `WAIT_MAX` is given back. In seconds.
-AHEAD, AHEAD_JOBS_MAX, WAIT_MAX = 0.005, 500, 0.1
+#: A worker whose handlers are quick reserves ahead as many jobs as they do in this time, at most so many for each handler: else
+#: each would wait for the next request. A job that then waits for longer than `WAIT_MAX` is given back. In seconds. Those that
+#: wait in a process that is killed lose an attempt, so they are no more than the rate needs.
+AHEAD, AHEAD_JOBS_MAX, WAIT_MAX = 0.005, 16, 0.1
 #: The weight of the last handler in the average of how long handlers take.
 PACE_PART = 0.05
 #: A request for jobs that fails within this time, beyond its wait, is sent again at once. In seconds.
@@ -74,6 +75,7 @@ class Plan:
     caller: Caller
     turns: Turns
     concurrency: int
+    is_ahead: bool
     name: str
     lease: Optional[str]
     wait: float
@@ -331,8 +333,9 @@ class Dispatcher:
 
     def _wanted(self) -> int:
         """How many more jobs to ask for: as many as are free, and those that quick handlers do meanwhile."""
-        slots = self.plan.concurrency
-        ahead = 0 if self._pace is None else min(int(slots * AHEAD / max(self._pace, 1e-6)), AHEAD_JOBS_MAX)
+        slots, ahead = self.plan.concurrency, 0
+        if self.plan.is_ahead and self._pace is not None:
+            ahead = min(int(slots * AHEAD / max(self._pace, 1e-6)), slots * AHEAD_JOBS_MAX)
         wanted = max(slots + ahead - self._running - len(self._waiting), 0)
         # Not one by one: as long as some wait, a request is worth a quarter of them.
         return wanted if not self._waiting or wanted * 4 >= slots + ahead else 0
