@@ -13,7 +13,7 @@ return [
     'lease' => 60,
     // Seconds for which a worker waits for a job in one request. Start it with --sleep=0.
     'block_for' => 5,
-    // Jobs of up to 5 milliseconds are fetched up to so many at once, as many as run in 10 ms. What has not begun within a quarter of a second,
+    // Jobs of up to 10 milliseconds are fetched up to so many at once, as many as run in 20 ms. What has not begun within a quarter of a second,
     // or when the worker ends, is given back. If the machine or the container is killed, an attempt of such a job counts that had not begun:
     // with 1, none is fetched before it runs.
     'prefetch' => 50,

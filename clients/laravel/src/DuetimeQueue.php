@@ -28,7 +28,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     private const FRESH = 0.15;
     private const LATEST = 0.2;
     /** Seconds of work that are fetched at once. If machine or container are killed, an attempt of these jobs counts, although it had not begun. */
-    private const AHEAD = 0.01;
+    private const AHEAD = 0.02;
 
     private readonly Keeper $keeper;
     private readonly string $worker;
