@@ -40,6 +40,9 @@ export interface ThreadHandler {
 const UNKNOWN_KIND_DELAY = '5s'
 // The server keeps 64 KiB.
 const MESSAGE_BYTES_MAX = 60_000
+// The server keeps a result of 1 MiB, and refuses more. What is far beyond is not sent: on a slow connection no try would end in time, and
+// all other outcomes would wait.
+const RESULT_LENGTH_MAX = 4 << 20
 
 interface Entry {
   run: (job: RunningJob) => unknown
@@ -100,11 +103,14 @@ async function checked(schema: Schema, payload: unknown): Promise<unknown> {
 }
 
 function resultJson(result: unknown): string {
+  let json: string
   try {
-    return contentJson(result, 'result')
+    json = contentJson(result, 'result')
   } catch (error) {
     throw new Fatal(messageOf(error), { cause: error })
   }
+  if (json.length > RESULT_LENGTH_MAX) throw new Fatal(`the result was not sent: expected at most 1 MiB, got ${json.length} characters`)
+  return json
 }
 
 function outcomeJson(error: unknown): string {

@@ -39,6 +39,7 @@ describe('a worker of a real server', () => {
       function: () => () => 1,
       number: () => [{ n: 1n, none: NaN }],
       large: () => 'x'.repeat(2 << 20),
+      huge: () => 'x'.repeat(5 << 20),
     }
     const it = worker('outcomes')
     for (const [kind, handler] of Object.entries(kinds)) it.handle(kind, handler)
@@ -68,10 +69,11 @@ describe('a worker of a real server', () => {
       function: ['failed', 1, 'invalid: `result` must be a value that JSON has, got a function'],
       number: ['failed', 1, 'invalid: `result` must be a value that JSON has, got NaN'],
       large: ['failed', 1, 'the outcome was refused: `result` must be at most 1048576 bytes, got 2097154'],
+      huge: ['failed', 1, 'the result was not sent: expected at most 1 MiB, got 5242891 characters'],
       unknown: ['scheduled', 0, undefined],
     })
     for (const [kind, priority] of [['back', 9], ['park', 7]] as const) assert.equal((await client.get(pushed.get(kind) ?? '')).priority, priority)
-    assert.deepEqual(it.health(), { state: 'stopped', isReachable: true, running: 0, ended: 16, failed: 10 })
+    assert.deepEqual(it.health(), { state: 'stopped', isReachable: true, running: 0, ended: 17, failed: 11 })
   })
 
   it('tells a handler of a cancel', async () => {

@@ -22,6 +22,11 @@ final class Worker
     private const UNKNOWN_KIND = '5s';
     /** Seconds for the outcome of a job whose handler has ended the process. */
     private const EXIT_DEADLINE = 60.0;
+    /**
+     * The server keeps a result of 1 MiB, and refuses more. What is far beyond is not sent: on a slow connection no try would end in
+     * time. In bytes.
+     */
+    private const RESULT_MAX = 4 << 20;
     /** The longest pause that a server can ask for, in seconds. */
     private const PAUSE_MAX = 30.0;
 
@@ -292,11 +297,13 @@ final class Worker
             return $this->thrown($job, $error);
         }
         try {
-            return ['complete', Json::object(match (true) {
+            $body = Json::object(match (true) {
                 $result === null => [],
                 $result instanceof Bytes => ['result_base64' => base64_encode($result->bytes)],
                 default => ['result' => $result],
-            })];
+            });
+            return \strlen($body) <= self::RESULT_MAX ? ['complete', $body]
+                : $this->refused($job, 'complete', 'it was not sent: expected at most 1 MiB, got ' . \strlen($body) . ' bytes');
         } catch (\Throwable $error) {
             return $this->refused($job, 'complete', $error instanceof Invalid ? $error->detail : self::message($error));
         }

@@ -80,6 +80,8 @@ final class WorkerTest extends TestCase
             self::assertSame('failed', $job->state);
             self::assertStringStartsWith('the result was refused: ', $job->errors[0]['message']);
         }
+        $job = $this->ran(static fn () => str_repeat('x', 5 << 20));
+        self::assertSame(['failed', 'the result was refused: it was not sent: expected at most 1 MiB, got 5242893 bytes'], [$job->state, $job->errors[0]['message']]);
     }
 
     public function testAPayloadThatDoesNotFitFailsForGood(): void

@@ -152,6 +152,12 @@ def test_a_result_that_is_no_json_fails_for_good(result: object) -> None:
     assert "`result` must be JSON or bytes" in body["message"]
 
 
+def test_a_result_that_is_far_too_large_is_not_sent() -> None:
+    verb, body = outcome(lambda: "x" * (5 << 20))
+    assert (verb, body["final"]) == ("fail", True)
+    assert "expected at most 1 MiB, got 5242893 bytes" in body["message"]
+
+
 def test_a_payload_that_does_not_fit_fails_for_good() -> None:
     verb, body = outcome(typed, payload={"order": "x"})
     assert (verb, body) == ("fail", {"message": "`payload.order` must be an integer, got 'x'", "final": True})

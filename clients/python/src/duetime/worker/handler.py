@@ -25,6 +25,9 @@ log = logging.getLogger("duetime")
 
 #: The longest message of a failure that is sent, in bytes. The server keeps 64 KiB of all attempts.
 MESSAGE_BYTES_MAX = 8_192
+#: The server keeps a result of 1 MiB, and refuses more. What is far beyond is not sent: on a slow connection no try would end in
+#: time, and all other outcomes would wait.
+RESULT_BYTES_MAX = 4 << 20
 
 #: Runs around each job: a context manager, such as `lambda job: transaction.atomic()`.
 Middleware = Callable[[RunningJob], "AbstractContextManager[Any]"]
@@ -38,13 +41,17 @@ class Outcome(NamedTuple):
 
     @staticmethod
     def of_result(result: object) -> Outcome:
-        """The attempt succeeded. A result that is not JSON fails the job for good."""
+        """The attempt succeeded. A result that is not JSON, or far too large, fails the job for good."""
         if result is None:
             return Outcome("complete", b"{}")
         try:
-            return Outcome("complete", with_value("result", result, {}))
+            body = with_value("result", result, {})
         except DuetimeError as refused:
             return Outcome.failed(f"the job is done, but {refused.detail}", is_final=True)
+        if len(body) > RESULT_BYTES_MAX:
+            why = f"its result was not sent: expected at most 1 MiB, got {len(body)} bytes"
+            return Outcome.failed(f"the job is done, but {why}", is_final=True)
+        return Outcome("complete", body)
 
     @staticmethod
     def failed(message: str, *, is_final: bool = False, retry_after: Optional[str] = None) -> Outcome:
