@@ -205,7 +205,7 @@ export class Client implements AsyncDisposable {
     return this.#bulk('delete', objectJson(selection))
   }
 
-  /** Changes when waiting jobs of a selection are due. `spread` distributes them over a time from then on, at most 24 h. */
+  /** Changes when waiting jobs of a selection are due; a delay of 0 runs them now. `spread` distributes them over a time from then on, at most 24 h. */
   async rescheduleAll(selection: Selection, when: When & Spread): Promise<Counts> {
     return this.#bulk('reschedule', objectJson({ selection, ...when }))
   }

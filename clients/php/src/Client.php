@@ -271,7 +271,7 @@ final class Client
     }
 
     /**
-     * Starts all failed or cancelled jobs that match again.
+     * Starts all jobs of a state that match again, `failed` by default.
      *
      * @param array<string, mixed> $selection as for `cancelAll`
      * @param string|int|float|\DateInterval|null $spread distributes them over this time, at most 24 h
@@ -294,7 +294,7 @@ final class Client
     }
 
     /**
-     * Makes all waiting jobs that match due after a delay, or at an instant.
+     * Makes all waiting jobs that match due after a delay, or at an instant. With a delay of 0 they run now.
      *
      * @param array<string, mixed> $selection as for `cancelAll`
      * @param string|int|float|\DateInterval|null $spread distributes them over this time from then on, at most 24 h

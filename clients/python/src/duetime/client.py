@@ -250,8 +250,8 @@ class _Calls:
 
     @call
     async def retry_all(self, *, spread: Optional[Duration] = None, **selection: Unpack[Selection]) -> dict[str, int]:
-        """Runs all finished jobs that match again, distributed over the time `spread` (24 h at most), and counts them by
-        outcome."""
+        """Runs all jobs of a `state` (`failed` by default) that match again, distributed over the time `spread` (24 h at most), and
+        counts them by outcome."""
         return await self._change_all("retry", selection, {"spread": None if spread is None else span("spread", spread)})
 
     @call
@@ -268,8 +268,8 @@ class _Calls:
         spread: Optional[Duration] = None,
         **selection: Unpack[Selection],
     ) -> dict[str, int]:
-        """Makes all waiting jobs that match due after `delay` or at `due_at`, or distributed over the time `spread` (24 h at most)
-        from then on, and counts them by outcome."""
+        """Makes all waiting jobs that match due after `delay` (0 runs them now) or at `due_at`, or distributed over the time
+        `spread` (24 h at most) from then on, and counts them by outcome."""
         body = {"selection": selection_body(selection), **_due(delay, due_at)}
         if spread is not None:
             body["spread"] = span("spread", spread)
