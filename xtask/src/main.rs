@@ -156,7 +156,7 @@ fn main() -> ExitCode {
         Chore::Fuzz { seconds } => shown(&sim::fuzz(seconds)),
         Chore::Upgrade { from } => shown(&upgrade::run(&from)),
         Chore::Neighbours => shown(&neighbours::run()),
-        Chore::Setup => shown(&setup::install_missing()),
+        Chore::Setup => shown(&setup::install_for_outside()),
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -3,8 +3,8 @@
 //! Installs only missing programs: if all are installed, it costs a few lookups and uses no network. The requirements of
 //! cargo itself (a C compiler and linker) are not listed, since without them this program does not run.
 //!
-//! On a machine with systemd Debian's packages also start a Redis on port 6379, a sentinel on 26379, a MariaDB on 3306 and a
-//! PostgreSQL on 5432. The tests do not use them: theirs are private and on other ports (`duetime_store::testing`).
+//! On a machine with systemd Debian's packages also start a Redis on port 6379, a sentinel on 26379, a MariaDB on 3306, a
+//! PostgreSQL on 5432, and for `outside` a Prometheus on 9090. The tests do not use them: theirs are private and on other ports (`duetime_store::testing`).
 
 use std::path::Path;
 use std::process::Command;
@@ -69,6 +69,9 @@ const NEEDED: &[Needed] = &[
     Needed { program: "redis-server", package: "redis-server", used_by: "tests of the Redis broker" },
 ];
 
+/// Needed by `cargo xtask outside` alone.
+const NEEDED_OUTSIDE: &[Needed] = &[Needed { program: "promtool", package: "prometheus", used_by: PACKAGING }];
+
 /// Needed by `cargo xtask package test` alone.
 const NEEDED_FOR_PACKAGES: &[Needed] = &[
     Needed { program: "buildah", package: "buildah", used_by: PACKAGES },
@@ -82,6 +85,12 @@ const NEEDED_FOR_PACKAGES: &[Needed] = &[
 /// Installs programs missing from the `PATH` with apt; if it may not, fails with the command to type.
 pub(crate) fn install_missing() -> Result<(), String> {
     install(NEEDED)
+}
+
+/// The same, and what only the tests of `outside` call.
+pub(crate) fn install_for_outside() -> Result<(), String> {
+    install(NEEDED)?;
+    install(NEEDED_OUTSIDE)
 }
 
 /// The same for the tools that make and test packages.

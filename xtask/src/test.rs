@@ -44,7 +44,7 @@ pub(crate) fn outside() -> bool {
     let mut metadata = None;
     report.needed_step("set-up", || {
         metadata = Some(Metadata::read()?);
-        setup::install_missing()
+        setup::install_for_outside()
     });
     if let Some(metadata) = &metadata {
         report.step("tests", || workspace_tests(metadata, "outside"));

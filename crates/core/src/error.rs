@@ -127,7 +127,7 @@ pub enum Error {
         schedules: Vec<Arc<str>>,
     },
     /// As many jobs wait in the queue as may wait, so it takes no more. Nothing was pushed; try again later.
-    #[error("the queue {queue:?} is full: {max_waiting} jobs may wait in it; try again later, or add workers")]
+    #[error("the queue {queue:?} is full: its `max_waiting` is {max_waiting}; try again later, or add workers")]
     QueueFull {
         /// The queue.
         queue: Arc<str>,

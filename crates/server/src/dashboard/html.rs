@@ -126,7 +126,7 @@ fn notices(visit: &Visit) -> Markup {
         @if let Some(problem) = &visit.problem {
             div.notice.bad role="alert" data-keep {
                 strong { (problem.title) }
-                @match problem.detail.strip_suffix(DOCS).filter(|detail| detail.ends_with("see ")) {
+                @match problem.detail.strip_suffix(DOCS).filter(|detail| detail.ends_with("see ") || detail.ends_with("见 ")) {
                     Some(detail) => p { (shown(detail)) a href=(DOCS) { (DOCS) } },
                     None => p { (shown(&problem.detail)) },
                 }

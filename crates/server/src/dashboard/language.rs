@@ -38,14 +38,14 @@ impl Language {
 
     /// The language with this tag, or with its first part.
     pub(super) fn of_tag(tag: &str) -> Option<Self> {
-        let first = tag.split(['-', ';']).next().unwrap_or_default().trim();
+        let first = tag.split('-').next().unwrap_or_default();
         Self::ALL.into_iter().find(|language| language.tag()[..2].eq_ignore_ascii_case(first))
     }
 
     /// The reader's choice, or else the browser's preference.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let chosen = cookie(headers, COOKIE).and_then(Self::of_tag);
-        let preferred = || headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?.split(',').find_map(Self::of_tag);
+        let preferred = || preferred(headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?);
         chosen.or_else(preferred).unwrap_or(Self::English)
     }
 
@@ -108,6 +108,24 @@ impl Language {
     }
 }
 
+/// The language with the highest quality of an `Accept-Language`, such as `zh-CN, en;q=0.5`; of several the first. Any language
+/// (`*`) is English.
+fn preferred(header: &str) -> Option<Language> {
+    let mut best = (0.0, None);
+    for range in header.split(',') {
+        let mut parts = range.split(';').map(str::trim);
+        let tag = parts.next().unwrap_or_default();
+        let language = if tag == "*" { Some(Language::English) } else { Language::of_tag(tag) };
+        let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse::<f32>);
+        if let (Some(language), Ok(quality)) = (language, quality)
+            && quality > best.0
+        {
+            best = (quality, Some(language));
+        }
+    }
+    best.1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,6 +141,25 @@ mod tests {
         assert_eq!(of(&[("accept-language", "de, zh-TW;q=0.9, en;q=0.8")]), Language::Chinese);
         assert_eq!(of(&[("accept-language", "zh"), ("cookie", "a=b; duetime-language=en")]), Language::English);
         assert_eq!(of(&[("cookie", "duetime-language=<script>")]), Language::English);
+    }
+
+    #[test]
+    fn the_highest_quality_decides() {
+        for (header, language) in [
+            ("zh;q=0.1,en", Language::English),
+            ("en;q=0.5, zh-CN", Language::Chinese),
+            ("zh, en", Language::Chinese),
+            ("en, zh", Language::English),
+            ("zh;q=0", Language::English),
+            ("zh;q=0, en;q=0.001", Language::English),
+            ("fr, *;q=0.5, zh;q=0.1", Language::English),
+            ("fr, zh;q=0.1", Language::Chinese),
+            ("zh;q=much", Language::English),
+            ("zh; q=0.9, en ;q=0.8", Language::Chinese),
+            ("", Language::English),
+        ] {
+            assert_eq!(of(&[("accept-language", header)]), language, "{header}");
+        }
     }
 
     #[test]

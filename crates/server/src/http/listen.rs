@@ -10,10 +10,10 @@ use super::middleware::heads::Heads;
 use super::middleware::peers::{PeerConnection, Peers};
 use super::middleware::request_id::{self, REQUEST_ID};
 use super::middleware::sending::{self, SendProgress};
-use super::middleware::{guard, trace};
+use super::middleware::{guard, language, trace};
 use super::routes::{self, Routes};
 use super::unreadable::Explained;
-use crate::dashboard;
+use crate::dashboard::{self, Language};
 use axum::body::Bytes;
 use axum::http::header::{CONNECTION, HeaderValue};
 use axum::response::{IntoResponse, Response};
@@ -207,7 +207,7 @@ where
     let caller = match guard::check(app, &request) {
         Ok(caller) => caller,
         Err(problem) => {
-            let answer = problem.into_response();
+            let answer = language::told(Language::of(request.headers()), problem.into_response());
             return match dashboard::Browser::of(app, Peer(peer), &request) {
                 Some(browser) => browser.answer(app, answer).await,
                 None => answer,

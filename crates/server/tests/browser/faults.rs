@@ -98,4 +98,22 @@ fn the_first_page_names_each_fault_and_mends_some_with_a_click() {
     browser.click(".attention form:has([value=mail]) button");
     eventually(|| browser.text().contains("Retried: 1"));
     assert_eq!(server.job(&dead)["state"], "ready");
+    browser.open(&server.url("/"));
+    browser.click(".attention form:has([value=retry_failed]) button");
+    eventually(|| browser.url().contains("/jobs/") && browser.text().contains("Retried: 1"));
+    let run = browser.url().split("/jobs/").nth(1).unwrap().split('?').next().unwrap().to_owned();
+    let run = server.job(&run);
+    assert_eq!((&run["queue"], &run["state"]), (&json!("reports"), &json!("ready")));
+    browser.open(&server.url("/"));
+    browser.click(".attention form[action='/queues/down'] [value=test]");
+    eventually(|| browser.url().contains("/jobs/") && browser.text().contains("Pushed: 1"));
+    let test = server.get("/v1/jobs?queue=down&kind=test").ok();
+    assert_eq!(test["jobs"].as_array().unwrap().len(), 1, "{test}");
+    // How to start more workers.
+    browser.open(&server.url("/"));
+    for queue in ["lonely", "slow"] {
+        let item = format!(".attention li:has(a[href='/queues/{queue}'])");
+        browser.click(&format!("{item} summary"));
+        assert!(browser.text().contains(&format!("work {queue} -- sh -c cat")), "{}", browser.text());
+    }
 }

@@ -134,6 +134,31 @@ fn a_job_is_a_card_of_two_lines_on_a_phone() {
     }
 }
 
+#[test]
+fn each_row_of_a_table_is_a_card_of_two_lines_on_a_phone() {
+    let (server, _) = shop();
+    server.put("/v1/schedules/tick", &json!({"every": "90s", "job": {"queue": "orders", "payload": {}}})).ok();
+    server.call("/v1/schedules/nightly/pause").ok();
+    for language in ["en", "zh-CN"] {
+        let browser = Browser::start(language);
+        for width in [420, 390] {
+            browser.set_width(width);
+            // The buttons of a group of failures are a line of their own.
+            for (path, expected) in [("/", 2), ("/queues", 2), ("/schedules", 2), ("/workers", 2), ("/failed", 3)] {
+                browser.open(&server.url(path));
+                let lines =
+                    "return Math.max(...[...document.querySelectorAll('.rows:not(.jobs) tbody tr')].map(row => {
+                    const all = document.createRange();
+                    all.selectNodeContents(row);
+                    const ends = [...all.getClientRects()].filter(box => box.width > 1).map(box => box.bottom);
+                    return ends.sort((a, b) => a - b).filter((end, at) => at == 0 || end - ends[at - 1] > 12).length;
+                }))";
+                assert_eq!(browser.run(lines), expected, "{path} {language} {width}");
+            }
+        }
+    }
+}
+
 /// `cargo xtask screenshots` looks at what this leaves.
 #[test]
 fn each_page_is_pictured() {

@@ -411,3 +411,24 @@ fn pages_count_toward_the_rate_of_a_token() {
     let statuses: Vec<u16> = (0..5).map(|_| browser.get("/queues").status).collect();
     assert_eq!(statuses, [200, 200, 200, 429, 429]);
 }
+
+#[test]
+fn a_page_has_the_life_of_its_job_in_one_line() {
+    let server = Server::start();
+    let id = server.push(&json!({"payload": 1, "max_attempts": 2, "retry": {"fixed": {"delay": "0s"}}}));
+    let life = || {
+        let page = server.get(&format!("/jobs/{id}")).body;
+        let list = page.split_once("<ol class=\"life\"").unwrap().1.split_once("</ol>").unwrap().0.to_owned();
+        let steps = list.split("<li><span>").skip(1).map(|step| step.split('<').next().unwrap().to_owned());
+        steps.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(life(), "Pushed Due");
+    let receipt = server.receipt();
+    assert_eq!(life(), "Pushed Due Started");
+    server.post(&format!("/v1/leases/{receipt}/fail"), &json!({"message": "no disk"})).ok();
+    assert_eq!(life(), "Pushed Due Started Failed Next attempt");
+    let receipt = server.receipt();
+    assert_eq!(life(), "Pushed Due Failed Started");
+    server.post(&format!("/v1/leases/{receipt}/fail"), &json!({"message": "no disk"})).ok();
+    assert_eq!(life(), "Pushed Due Failed Started Failed");
+}

@@ -1,6 +1,7 @@
 //! Answers for people are in the language that they prefer; what programs read never changes.
 
 use super::server::Server;
+use super::tokens::Tokens;
 use serde_json::{Value, json};
 
 const CHINESE: (&str, &str) = ("accept-language", "zh-CN,zh;q=0.9,en;q=0.8");
@@ -23,7 +24,9 @@ fn problems_are_told_in_chinese() {
         ("GET", "/v1/nowhere", "", "没有这个路径", "/v1/nowhere"),
         ("POST", "/v1/queues/q/jobs", conflict, "唯一键已被占用", "队列 q 的唯一键 \"k\" 已被任务"),
         ("POST", "/v1/queues/q/jobs", r#"{"payload": 1, "delai": "5s"}"#, "请求不合法", "是不是想写 `delay`？"),
-        ("POST", "/v1/queues/q/jobs", "{", "请求体不是合法的 JSON", "it ends within an object"),
+        ("POST", "/v1/queues/q/jobs", "{", "请求体不是合法的 JSON", "请求体第 1 行第 1 列：在对象中间就结束了"),
+        ("GET", "/v1/jobs?limit=1&q", "", "请求不合法", "没有 `q`，可用的有："),
+        ("GET", "/v1/queues/q?x=1", "", "请求不合法", "/v1/queues/q 没有查询参数，实际有 \"x=1\""),
     ] {
         let json = ("content-type", "application/json");
         let english = server.send(method, path, &[json], body);
@@ -36,6 +39,33 @@ fn problems_are_told_in_chinese() {
         assert!(chinese["title"] == title && chinese["detail"].as_str().unwrap().contains(detail), "{chinese}");
         assert_ne!(chinese["title"], english["title"]);
         assert_eq!(without_words(chinese), without_words(english));
+    }
+}
+
+#[test]
+fn a_missing_right_is_told_in_chinese() {
+    let tokens = Tokens::new();
+    let token = tokens.create("shop", "push:orders");
+    let server = tokens.server(&[]);
+    let bearer = format!("Bearer {token}");
+    let send = |method, path| server.send(method, path, &[CHINESE, ("authorization", &bearer)], "");
+    for (method, path, detail) in [
+        ("GET", "/v1/queues", "需要权限 `read`。此令牌的权限：push:orders"),
+        ("POST", "/v1/queues/mail/jobs", "需要权限 `push`，范围为 \"mail\"。此令牌的权限：push:orders"),
+    ] {
+        let problem = send(method, path).problem(403, "forbidden");
+        assert!(problem["title"] == "令牌没有权限" && problem["detail"] == detail, "{problem}");
+    }
+    let unknown = server.send("GET", "/v1/queues", &[CHINESE, ("authorization", "Bearer x")], "");
+    assert_eq!(unknown.problem(401, "unauthorized")["detail"], "令牌不存在、已撤销或已过期");
+}
+
+#[test]
+fn the_quality_of_a_language_decides() {
+    let server = Server::start();
+    for (header, is_chinese) in [("zh;q=0.1,en", false), ("en;q=0.1, zh", true), ("zh;q=0", false)] {
+        let reply = server.send("GET", "/v1/nowhere", &[("accept-language", header)], "");
+        assert_eq!(reply.header("content-language"), is_chinese.then_some("zh-CN"), "{header}");
     }
 }
 

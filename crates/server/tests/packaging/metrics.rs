@@ -1,10 +1,11 @@
 //! Alerts and dashboard ask for metrics and labels that the server shows, and each alert is in the runbook.
 
 use super::server::Server;
-use super::{read, yaml};
+use super::{path, read, run, yaml};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
+use std::process::Command;
 
 const DOCS: &str = include_str!("../../../../docs/operations/runbook.md");
 const MONITORING: &str = include_str!("../../../../docs/operations/monitoring.md");
@@ -103,6 +104,13 @@ fn what_alerts_and_dashboard_ask_for_is_there() {
     let variable = dashboard["templating"]["list"][1]["definition"].as_str().unwrap();
     let (metric, label) = variable.strip_prefix("label_values(").unwrap().split_once(", ").unwrap();
     assert!(shown[metric].contains(label.trim_end_matches(')')), "{variable}");
+}
+
+#[test]
+fn alerts_fire_as_their_own_tests_say() {
+    for [check, file] in [["check", "alerts.yaml"], ["test", "alerts_test.yaml"]] {
+        run(Command::new("promtool").args([check, "rules"]).arg(path("prometheus").join(file)));
+    }
 }
 
 #[test]

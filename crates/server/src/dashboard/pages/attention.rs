@@ -1,11 +1,13 @@
 //! The problems that the API lists. A problem that one click can solve has a button.
 
+use super::job::RETRY_FAILED;
 use crate::access::Scope;
 use crate::dashboard::attention::{Part, parts};
 use crate::dashboard::figures::{instant_text, number};
 use crate::dashboard::html::{form_token, job, queue};
 use crate::dashboard::paths::{FAILED, page_path, with_query};
 use crate::dashboard::seen::shown;
+use crate::dashboard::session;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
 use duetime_core::api::{Attention, AttentionItem, AttentionKind};
@@ -76,18 +78,36 @@ fn remedy(visit: &Visit, item: &AttentionItem) -> Markup {
                 a href=(with_query(FAILED, [("queue", &**name), ("kind", kind)].into_iter())) { (visit.say(Text::ShowThem)) }
             }
         }
-        AttentionKind::NoWorker => html! {
-            details.copy {
-                summary { (visit.say(Text::HowToWork)) }
-                pre { (visit.command(&["work", name, "--", "sh", "-c", "cat"])) }
+        AttentionKind::NoWorker | AttentionKind::Late | AttentionKind::Full => html! {
+            @if item.limit.is_some() {
+                a href=(page_path("/queues", name)) { (visit.say(Text::EditSettings)) }
+            } @else if item.target.is_none() {
+                details.copy {
+                    summary { (visit.say(Text::HowToWork)) }
+                    pre { (visit.command(&["work", name, "--", "sh", "-c", "cat"])) }
+                }
             }
             a href=(with_query("/jobs", [("queue", &**name), ("state", "ready")].into_iter())) { (visit.say(Text::ShowThem)) }
         },
-        AttentionKind::Late | AttentionKind::Full => html! {
-            a href=(with_query("/jobs", [("queue", &**name), ("state", "ready")].into_iter())) { (visit.say(Text::ShowThem)) }
-        },
+        // Nothing else finds out at once that it is back, if its jobs wait for their next attempts.
         AttentionKind::TargetDown => html! {
+            @if visit.may(Scope::Push, name) {
+                form method="post" action=(page_path("/queues", name)) {
+                    (form_token(visit))
+                    input type="hidden" name="origin" value=(session::random().unwrap_or_default());
+                    button type="submit" name="do" value="test" { (visit.say(Text::SendTest)) }
+                }
+            }
             a href=(with_query("/jobs", [("queue", &**name)].into_iter())) { (visit.say(Text::ShowThem)) }
+        },
+        // A run by hand is another job, so it leaves the failed one as the last run.
+        AttentionKind::ScheduleFailed => html! {
+            @if let Some(failed) = item.job && visit.may(Scope::Change, name) {
+                form method="post" action={ "/jobs/" (failed) } {
+                    (form_token(visit))
+                    button type="submit" name="do" value=(RETRY_FAILED) { (visit.say(Text::Retry)) }
+                }
+            }
         },
         _ => html! {},
     }

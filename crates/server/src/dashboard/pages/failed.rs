@@ -135,10 +135,10 @@ async fn groups(visit: &Visit) -> Result<Markup, Problem> {
             tr {
                 th.message scope="row" { a href={ "/jobs/" (group.job) } { (shown(&group.message)) } }
                 td { (queue(&group.queue)) }
-                td { (shown(&group.kind)) }
-                td.number data-label=(visit.say(Text::Jobs)) { (number(group.jobs)) }
+                td.extra { (shown(&group.kind)) }
+                td.number.stock data-label=(visit.say(Text::Jobs)) { (number(group.jobs)) }
                 td.number.nil[group.last_hour == 0] data-label=(visit.say(Text::InLastHour)) { @if group.last_hour > 0 { strong.bad { "+" (number(group.last_hour)) } } @else { "–" } }
-                td data-label=(visit.say(Text::FailedAt)) { (near(visit, group.latest.0)) }
+                td { (near(visit, group.latest.0)) }
                 td {
                     div.row {
                         @if visit.may(Scope::Change, &group.queue) {

@@ -8,7 +8,7 @@ use crate::dashboard::fields::{invalid, value};
 use crate::dashboard::figures::{exact, number};
 use crate::dashboard::form::Form;
 use crate::dashboard::html::{allowed, field, instant, queue, state, table, tag};
-use crate::dashboard::paths::{went, with_query};
+use crate::dashboard::paths::{see_other, went, with_query};
 use crate::dashboard::seen::{indented, json as visible, shown, visible as as_shown};
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::{Named, Visit};
@@ -23,6 +23,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+/// The action of a page that shows no version of the job. Once somebody else has retried the job, it does nothing.
+pub(super) const RETRY_FAILED: &str = "retry_failed";
 /// Bytes of a payload or a result that are shown.
 const SHOWN_BYTES_MAX: usize = 64 * 1_024;
 /// JSON up to this length is shown as one line if it is one.
@@ -176,9 +178,16 @@ fn option<'a>(visit: &Visit, name: &'a str) -> &'a str {
 /// The history of a job in one line.
 fn life(visit: &Visit, job: &JobBody<'_>) -> Markup {
     let waits_again = job.attempt > 0 && matches!(job.state, State::Scheduled | State::Ready);
-    let failed = job.errors.iter().rev().take(LIFE_FAILURES_MAX).rev().map(|error| (Text::Failed, error.at));
-    let steps = [(Text::Created, job.created_at), (Text::Due, job.first_due_at)].into_iter().chain(failed);
-    let steps = steps.chain(job.started_at.filter(|_| job.state == State::Running).map(|at| (Text::Started, at)));
+    // The end of a failed job tells of its last attempt.
+    let before_the_end =
+        job.errors.iter().rev().filter(|error| job.state != State::Failed || error.attempt < job.attempt);
+    let failed = before_the_end.take(LIFE_FAILURES_MAX).map(|error| (error.attempt, Text::Failed, error.at));
+    // Only the start of the last attempt is known.
+    let started = job.started_at.map(|at| (job.attempt, Text::Started, at));
+    let mut attempts: Vec<_> = started.into_iter().chain(failed).collect();
+    attempts.sort_by_key(|&(attempt, ..)| attempt);
+    let attempts = attempts.into_iter().map(|(_, text, at)| (text, at));
+    let steps = [(Text::Created, job.created_at), (Text::Due, job.first_due_at)].into_iter().chain(attempts);
     let steps = steps.chain(waits_again.then_some((Text::NextAttempt, job.due_at)));
     let steps = steps.chain(job.finished_at.map(|at| (Text::of_state(job.state), at)));
     html! {
@@ -313,6 +322,16 @@ pub(in crate::dashboard) async fn act(visit: Visit, Named(id): Named, form: Form
 
 async fn made(visit: &Visit, id: &str, form: &Form) -> Result<Response, Problem> {
     let id = path_segment(id);
+    if form.get("do") == Some(RETRY_FAILED) {
+        let answer = visit.get(to_api(&id)).await?;
+        let job: JobBody<'_> = answer.read();
+        if job.state != State::Failed {
+            return Ok(see_other(&visit.here));
+        }
+        return visit
+            .act(vec![(Call::post(format!("{}/retry", to_api(&id))).at(Some(answer.version)), "retried")], &visit.here)
+            .await;
+    }
     let version = form.get("version").and_then(|version| version.parse().ok());
     let Some(version) = version else { return Err(invalid("version", "that of the job, in digits")) };
     let action = form.get("do").unwrap_or_default();

@@ -87,14 +87,13 @@ pub(super) fn table(visit: &Visit, queues: &[QueueStatus]) -> Markup {
                 th scope="row" { (queue(&status.queue)) (marks(visit, status)) }
                 (linked(Text::Scheduled, "scheduled", counts.scheduled))
                 (linked(Text::Ready, "ready", counts.ready))
-                (count_cell(visit, Text::OldestReady, counts.oldest_due.map_or(0, |_| 1), &html! {
-                    @if let Some(due) = counts.oldest_due { (near(visit, due.0)) } @else { "–" }
-                }))
-                (linked(Text::Running, "running", counts.running))
+                // A card shows it behind the number of ready jobs.
+                td.number.nil[counts.oldest_due.is_none()] { @if let Some(due) = counts.oldest_due { (near(visit, due.0)) } @else { "–" } }
+                td.number.extra { a href=(of("running")) { (number(counts.running)) } }
                 (linked(Text::Failed, "failed", status.tally.failed))
                 // Jobs that wait for nobody are the reason to look here.
                 @let lacks = lacks_worker(visit, &status.queue);
-                (count_cell(visit, Text::Workers, lately.workers.max(u64::from(lacks)), &html! {
+                (count_cell(visit, Text::Workers, u64::from(lacks), &html! {
                     @if lacks { strong.bad { (number(lately.workers)) } } @else { (number(lately.workers)) }
                 }))
                 td.number.extra { (number(lately.started)) }
@@ -105,7 +104,7 @@ pub(super) fn table(visit: &Visit, queues: &[QueueStatus]) -> Markup {
     html::table(visit, &heads, &rows)
 }
 
-/// A cell of a number, which a narrow screen leaves out if it is 0.
+/// A cell of a number, which a narrow screen leaves out if `count` is 0.
 fn count_cell(visit: &Visit, label: Text, count: u64, shown: &Markup) -> Markup {
     html! { td.number.nil[count == 0] data-label=(visit.say(label)) { (shown) } }
 }

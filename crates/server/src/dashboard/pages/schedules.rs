@@ -37,18 +37,21 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
     let rows = html! {
         @for status in &schedules {
             tr {
-                th scope="row" { a href=(page_path("/schedules", &status.name)) { (shown(&status.name)) } }
-                td { code { (shown(&timing(&status.schedule.timing))) } @if status.schedule.paused == Some(true) { " " span.badge.warn { (visit.say(Text::Paused)) } } }
-                td { (queue(&status.schedule.job.queue)) }
+                th scope="row" {
+                    a href=(page_path("/schedules", &status.name)) { (shown(&status.name)) }
+                    @if status.schedule.paused == Some(true) { " " span.badge.warn { (visit.say(Text::Paused)) } }
+                }
+                td { code { (shown(&timing(&status.schedule.timing))) } }
+                td.extra { (queue(&status.schedule.job.queue)) }
                 td.extra { (shown(&status.schedule.job.kind)) }
-                td data-label=(visit.say(Text::NextRun)) { @if let Some(&next) = status.next.first() {
+                td { @if let Some(&next) = status.next.first() {
                     (instant(visit, next.0))
                     // As a clock in the schedule's zone shows it.
                     @if matches!(status.schedule.timing, Timing::Cron { .. }) {
                         @for run in status.runs(1).unwrap_or_default() { br.extra; small.extra { (shown(&local(&run.local))) } }
                     }
                 } @else { "–" } }
-                td.nil[status.last.is_none()] data-label=(visit.say(Text::LastRun)) { @if let Some(last) = &status.last { (instant(visit, last.at.0)) } @else { "–" } }
+                td.extra { @if let Some(last) = &status.last { (instant(visit, last.at.0)) } @else { "–" } }
             }
         }
     };

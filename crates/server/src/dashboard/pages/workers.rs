@@ -25,7 +25,7 @@ async fn render(visit: &Visit) -> Result<(String, Markup), Problem> {
             tr {
                 th scope="row" { (shown(&worker.worker)) }
                 td { ul.list { @for name in &worker.queues { li { (queue(name)) } } } }
-                td.number data-label=(visit.say(Text::Waits)) { (number(worker.waiting.into())) }
+                td.number.extra { (number(worker.waiting.into())) }
                 td.number data-label=(visit.say(Text::Holds)) { (number(worker.held as u64)) }
                 td.extra { ul.list { @for lease in &worker.leases { li { (job(lease.id)) } } } }
                 td.extra { (near(visit, worker.first_seen.0)) }

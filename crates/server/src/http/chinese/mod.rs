@@ -1,8 +1,8 @@
-//! Answers in Chinese: the titles of problems, their details where the values of the problem suffice for a sentence, and the
-//! sentences of other answers.
+//! Answers in Chinese: the titles of problems, their details, and the sentences of other answers.
 //!
-//! Codes, fields and values stay as they are. A detail without a translation stays in English: it tells more than a general
-//! sentence would.
+//! A detail is made from the values of the problem where they suffice for a sentence, and else from its English phrase. Codes,
+//! fields and values stay as they are. A detail without a translation stays in English: it tells more than a general sentence
+//! would.
 
 mod phrases;
 
@@ -71,7 +71,7 @@ impl Told for Problem {
         if let Some((_, title)) = TITLES.iter().find(|(code, _)| *code == self.code) {
             (*title).clone_into(&mut self.title);
         }
-        if let Some(detail) = detail(self) {
+        if let Some(detail) = detail(self).or_else(|| phrases::detail(&self.detail)) {
             self.detail = detail;
         }
     }

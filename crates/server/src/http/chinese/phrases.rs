@@ -1,4 +1,5 @@
-//! Chinese phrases for the expected and the received value of an error. Names and values are not translated.
+//! Chinese phrases for the expected and the received value of an error, and for details without values. Names and values are
+//! not translated.
 
 /// English, and Chinese: each `{}` stands for some text. The first that matches is taken.
 const EXPECTED: &[[&str; 2]] = &[
@@ -105,6 +106,107 @@ const GOT: &[[&str; 2]] = &[
     ["{} characters", "{} 个字符"],
 ];
 
+/// Details of problems that have no values.
+const DETAILS: &[[&str; 2]] = &[
+    [
+        "this needs the right `{}` for all names (or name one in the request); the token has: {}",
+        "需要权限 `{}`，范围为所有名称（或在请求中指明一个）。此令牌的权限：{}",
+    ],
+    [
+        "this needs the right `{}` for the job's queue, to change a payload; the token has: {}",
+        "修改内容需要对任务所在队列的权限 `{}`。此令牌的权限：{}",
+    ],
+    ["this needs the right `{}` for {}; the token has: {}", "需要权限 `{}`，范围为 {}。此令牌的权限：{}"],
+    ["this needs the right `{}`; the token has: {}", "需要权限 `{}`。此令牌的权限：{}"],
+    [
+        "a schedule with this name exists for another queue; choose another name",
+        "同名的周期任务已存在，属于另一个队列。请换一个名称",
+    ],
+    [
+        "the header `authorization: Bearer TOKEN` is missing, or is there several times",
+        "缺少请求头 `authorization: Bearer TOKEN`，或者有多个",
+    ],
+    [
+        "the header `authorization` must be `Bearer TOKEN`, got another scheme or no scheme",
+        "请求头 `authorization` 应为 `Bearer TOKEN`，实际是其他方案，或没有方案",
+    ],
+    ["the token is unknown, revoked or expired", "令牌不存在、已撤销或已过期"],
+    [
+        "`origin` must be missing or this server's own, got {}; call the API from your backend",
+        "`origin` 应为空或此服务器自己的来源，实际为 {}。请从你的后端调用 API",
+    ],
+    ["there is no path {}, asked for with {}; see /docs", "没有路径 {}（方法 {}），可用的路径见 /docs"],
+    [
+        "{} does not accept {}; the header `allow` lists what it accepts",
+        "{} 不支持 {}，应答头 `allow` 列出了支持的方法",
+    ],
+    ["{} has no query parameters, got {}", "{} 没有查询参数，实际有 {}"],
+    ["the job's key is held by another job", "任务的唯一键已被另一个任务占用"],
+    ["the connection broke before the whole body arrived", "请求体还没收全，连接就断开了"],
+    ["the body did not arrive within {} s", "请求体没有在 {} 秒内到达"],
+    [
+        "the body arrives too slowly: at least {} KiB in {} s are needed, and more while others wait",
+        "请求体到达得太慢：至少需要 {} KiB 每 {} 秒，有其他请求等待时还要更快",
+    ],
+    [
+        "the body is not complete, valid gzip, although its `content-encoding` says so",
+        "请求体不是完整、合法的 gzip，但 `content-encoding` 说它是",
+    ],
+    ["the body must have at most {} bytes, got more", "请求体最多 {} 字节，实际更多"],
+    ["the body must have at most {} bytes, got {}", "请求体最多 {} 字节，实际为 {}"],
+    ["`content-encoding` must be gzip or left out, got {}", "`content-encoding` 应为 gzip 或不填，实际为 {}"],
+    ["`content-type` must be application/json, got {}", "`content-type` 应为 application/json，实际为 {}"],
+    [
+        "path and headers must have at most {} bytes and {} headers, got {} and {}",
+        "路径和请求头最多 {} 字节、{} 个请求头，实际为 {} 和 {}",
+    ],
+    ["the request has several `host` headers; send one", "请求有多个 `host` 请求头，请只发一个"],
+    [
+        "`host` must be localhost, an IP address, or a name that the server allows with --allow-host (`allow_host` of a mounted router), got {}",
+        "`host` 应为 localhost、IP 地址，或服务器用 --allow-host（挂载的路由用 `allow_host`）允许的名称，实际为 {}",
+    ],
+    ["other requests use all memory for requests at the moment; try again", "其他请求占满了请求的内存，请重试"],
+    ["other answers use all memory for answers at the moment; try again", "其他应答占满了应答的内存，请重试"],
+    ["the server has {} open event streams, the limit; close one", "服务器的事件流已达上限 {} 个，请关闭一个"],
+    ["this token has {} open event streams, the limit; close one", "此令牌的事件流已达上限 {} 个，请关闭一个"],
+    ["the server failed to handle this request; see its log", "服务器处理此请求时出错，原因见日志"],
+];
+
+/// What is wrong with text that is not JSON.
+const SYNTAX: &[[&str; 2]] = &[
+    ["it is not UTF-8 at byte {}", "第 {} 字节不是 UTF-8"],
+    ["it ends within an object", "在对象中间就结束了"],
+    ["it ends within an array", "在数组中间就结束了"],
+    ["it ends within a string", "在字符串中间就结束了"],
+    ["it ends too early", "结束得太早"],
+    ["it is nested more than 127 levels deep", "嵌套超过 127 层"],
+    ["a value is expected", "这里应该是一个值"],
+    ["a colon is expected after a name", "名称后应有冒号"],
+    ["a comma or `}` is expected", "这里应该是逗号或 `}`"],
+    ["a comma or `]` is expected", "这里应该是逗号或 `]`"],
+    ["a name in double quotes is expected", "这里应该是双引号中的名称"],
+    ["a comma stands before the end of an object or array", "对象或数组结束前有多余的逗号"],
+    ["something follows the value", "值的后面还有内容"],
+    ["a number is not valid", "数字不合法"],
+    ["a string contains a control character; write it as \\u…", "字符串含有控制字符，请写成 \\u…"],
+    ["a string contains an invalid escape", "字符串含有不合法的转义"],
+    ["it is not valid", "不合法"],
+];
+
+/// A detail that is told by its words alone.
+pub(super) fn detail(english: &str) -> Option<String> {
+    let Some(why) = english.strip_prefix("in the body: ") else {
+        return DETAILS.iter().find_map(|of| told(english, *of));
+    };
+    let place = why.split_once(", at line ").and_then(|(why, place)| Some((why, place.split_once(" column ")?)));
+    let (why, place) = place.map_or((why, None), |(why, place)| (why, Some(place)));
+    let why = SYNTAX.iter().find_map(|of| told(why, *of))?;
+    Some(match place {
+        Some((line, column)) => format!("请求体第 {line} 行第 {column} 列：{why}"),
+        None => format!("请求体：{why}"),
+    })
+}
+
 /// What was expected.
 pub(super) fn expected(english: &str) -> Option<String> {
     EXPECTED.iter().find_map(|of| told(english, *of))
@@ -178,12 +280,38 @@ mod tests {
 
     #[test]
     fn phrases_have_the_same_holes_and_can_be_reached() {
-        for (all, of) in [(EXPECTED, true), (GOT, false)] {
+        type Say = fn(&str) -> Option<String>;
+        let lists: [(&[[&str; 2]], Say); 4] = [
+            (EXPECTED, expected),
+            (GOT, |english| Some(got(english))),
+            (DETAILS, detail),
+            (SYNTAX, |why| detail(&format!("in the body: {why}"))?.strip_prefix("请求体：").map(str::to_owned)),
+        ];
+        for (all, say) in lists {
             for [english, chinese] in all {
-                let sample = english.replace("{}", "7");
-                let said = if of { expected(&sample) } else { Some(got(&sample)) };
+                let said = say(&english.replace("{}", "7"));
                 assert_eq!(said, Some(chinese.replace("{}", "7")), "{english}");
             }
         }
+    }
+
+    #[test]
+    fn a_detail_keeps_its_values_and_its_place() {
+        for (english, chinese) in [
+            ("in the body: it ends within an object, at line 1 column 7", "请求体第 1 行第 7 列：在对象中间就结束了"),
+            ("in the body: it is not UTF-8 at byte 12", "请求体：第 12 字节不是 UTF-8"),
+            (
+                "this needs the right `admin` for \"q\"; the token has: read, push:a*",
+                "需要权限 `admin`，范围为 \"q\"。此令牌的权限：read, push:a*",
+            ),
+            (
+                "this needs the right `read` for all names (or name one in the request); the token has: none",
+                "需要权限 `read`，范围为所有名称（或在请求中指明一个）。此令牌的权限：none",
+            ),
+        ] {
+            assert_eq!(detail(english).as_deref(), Some(chinese));
+        }
+        assert_eq!(detail("in the body: unheard of, at line 1 column 7"), None);
+        assert_eq!(detail("unheard of"), None);
     }
 }

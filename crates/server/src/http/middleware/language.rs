@@ -12,7 +12,11 @@ use std::convert::Infallible;
 /// Tells the problem that an answer is in the language of the request.
 pub(crate) async fn tell(request: Request, next: Next) -> Response {
     let language = Language::of(request.headers());
-    let answer = next.run(request).await;
+    told(language, next.run(request).await)
+}
+
+/// An answer with its problem in this language, if it is one.
+pub(crate) fn told(language: Language, answer: Response) -> Response {
     if language == Language::Chinese { Sent::in_chinese(answer) } else { answer }
 }
 

@@ -242,3 +242,21 @@ fn what_was_typed_is_not_lost() {
     assert!(wrong.status == 400 && wrong.body.contains("value=\"30 minuten\""), "{}", wrong.body);
     assert!(wrong.body.contains(&format!("value=\"{ticked}\" checked")), "{}", wrong.body);
 }
+
+/// The first page shows a failed run for some seconds after somebody has retried it.
+#[test]
+fn only_a_failed_job_is_retried_from_the_first_page() {
+    let server = Server::start();
+    let browser = Browser::new(&server);
+    let id = server.push(&json!({"payload": 1}));
+    let path = format!("/jobs/{id}");
+    let retry = || browser.act(&path, &[("do", "retry_failed")]).header("location").unwrap().to_owned();
+    let fail = json!({"message": "no disk", "final": true});
+    server.post(&format!("/v1/leases/{}/fail", server.receipt()), &fail).ok();
+    assert_eq!((retry(), &server.job(&id)["state"]), (format!("{path}?done=retried.1"), &json!("ready")));
+    let ready = server.job(&id);
+    assert_eq!((retry(), server.job(&id)), (path.clone(), ready));
+    server.post(&format!("/v1/leases/{}/complete", server.receipt()), &json!({})).ok();
+    let succeeded = server.job(&id);
+    assert_eq!((retry(), server.job(&id)), (path.clone(), succeeded));
+}
