@@ -72,13 +72,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_with_sqlx_is_what_the_guide_shows() {
+    fn the_programs_are_what_the_guide_shows() {
         let read = |path: &str| fs::read_to_string(repo::root().join(path)).expect(path);
-        let (guide, program) = (read("docs/guides/sql-transaction.md"), read("tests/neighbours/sqlx.rs"));
-        let shown =
-            guide.split_once("```rust,ignore\n").and_then(|(_, shown)| shown.split_once("```")).expect("a block").0;
-        let program: Vec<&str> = program.lines().map(str::trim).collect();
-        let missing: Vec<&str> = shown.lines().filter(|line| !program.contains(line)).collect();
-        assert!(missing.is_empty() && shown.contains("bind_row!"), "{missing:?}");
+        let guide = read("docs/guides/sql-transaction.md");
+        let blocks = guide.split("```rust,ignore\n").skip(1).map(|shown| shown.split_once("```").expect("a block").0);
+        let programs = [("sqlx", "bind_row!"), ("sea_orm_1", "values_as"), ("diesel", "sql_query")];
+        assert_eq!(blocks.clone().count(), programs.len());
+        for (shown, (name, call)) in blocks.zip(programs) {
+            let program = read(&format!("tests/neighbours/{name}.rs"));
+            let program: Vec<&str> = program.lines().map(str::trim).collect();
+            let missing: Vec<&str> = shown.lines().filter(|line| !program.contains(&line.trim())).collect();
+            assert!(missing.is_empty() && shown.contains(call), "{name}: {missing:?}");
+        }
     }
 }

@@ -1,6 +1,10 @@
 //! How many jobs per second an embedded store accepts and completes, in this process:
 //! `cargo run --release -p duetime --example client_throughput [FOLDER]`. Each figure is beside that of the bare engine,
 //! called on the caller's runtime.
+//!
+//! The worker is measured twice on the same number of jobs: with a handler without arguments, and with one that takes its state and two
+//! more arguments. Rounds take turns in which of them is first. `ONLY_WORK=1` measures only that, `JOBS` is how many jobs, and `ROUNDS`
+//! how often. With `SERVER=http://127.0.0.1:7300` and `--features remote` the worker is that of a client of this server.
 
 use duetime::job::NewJob;
 use duetime::lease::{Outcome, ReserveRequest, Source};
@@ -23,11 +27,16 @@ async fn main() {
     let folder = std::env::args().nth(1).unwrap_or_else(|| std::env::temp_dir().display().to_string());
     let folder = tempfile::tempdir_in(folder).expect("the folder can be written");
     let jobs: usize = std::env::var("JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(200_000);
-    let only_work = std::env::var_os("ONLY_WORK").is_some();
-    for round in 0..3 {
+    let rounds: usize = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3);
+    let server = std::env::var("SERVER").ok();
+    let only_work = std::env::var_os("ONLY_WORK").is_some() || server.is_some();
+    for round in 0..rounds {
         if only_work {
-            let client = Client::open(folder.path().join(format!("work-{round}.db"))).await.expect("the store opens");
-            let (work, with_state) = workers(&client, jobs).await;
+            let client = match &server {
+                Some(server) => connect(server).await,
+                None => Client::open(folder.path().join(format!("work-{round}.db"))).await.expect("the store opens"),
+            };
+            let (work, with_state) = workers(&client, jobs, round).await;
             println!("worker {work:>8.0}/s, with state {with_state:>8.0}/s");
             continue;
         }
@@ -41,7 +50,7 @@ async fn main() {
         let client = Client::open(folder.path().join(format!("client-{round}.db"))).await.expect("the store opens");
         let push = rate(jobs, singles(&client, jobs)).await;
         let cycles = rate(jobs, cycles(&client, jobs)).await;
-        let (work, with_state) = workers(&client, jobs).await;
+        let (work, with_state) = workers(&client, jobs, round).await;
         client.close().await.expect("the client closes");
         println!(
             "client: push one by one {push:>8.0}/s   cycle {cycles:>8.0}/s   worker {work:>8.0}/s, with state {with_state:>8.0}/s"
@@ -49,11 +58,34 @@ async fn main() {
     }
 }
 
-async fn workers(client: &Client, jobs: usize) -> (f64, f64) {
-    fill(client, jobs).await;
-    let work = rate(jobs, work(client, jobs)).await;
-    fill(client, jobs).await;
-    (work, rate(jobs, work_with_state(client, jobs)).await)
+#[cfg(feature = "remote")]
+async fn connect(server: &str) -> Client {
+    Client::connect(server).await.expect("an address")
+}
+
+#[cfg(not(feature = "remote"))]
+#[expect(clippy::unused_async, reason = "the same form as with the feature")]
+async fn connect(_server: &str) -> Client {
+    panic!("give cargo `--features remote` to measure a client of a server")
+}
+
+/// The rates without and with arguments.
+async fn workers(client: &Client, jobs: usize, round: usize) -> (f64, f64) {
+    let plain = async || {
+        fill(client, jobs).await;
+        rate(jobs, work(client, jobs)).await
+    };
+    let injected = async || {
+        fill(client, jobs).await;
+        rate(jobs, work_with_state(client, jobs)).await
+    };
+    if round.is_multiple_of(2) {
+        let work = plain().await;
+        (work, injected().await)
+    } else {
+        let with_state = injected().await;
+        (plain().await, with_state)
+    }
 }
 
 async fn rate(jobs: usize, work: impl Future<Output = ()>) -> f64 {
@@ -128,7 +160,7 @@ async fn cycles(client: &Client, jobs: usize) {
         let client = client.clone();
         tokio::spawn(async move {
             for _ in 0..jobs / BATCH / 4 {
-                client.push_all(vec![job("cycle"); BATCH]).await.expect("pushed");
+                client.push_many(vec![job("cycle"); BATCH]).await.expect("pushed");
                 let leases = client.leases().reserve(reserve("cycle")).await.expect("reserved").leases;
                 let done = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None }));
                 assert!(client.leases().settle(done.collect()).await.expect("settled").iter().all(Result::is_ok));
@@ -138,7 +170,7 @@ async fn cycles(client: &Client, jobs: usize) {
     futures_util::future::join_all(tasks).await;
 }
 
-/// A worker with a hundred handlers that do nothing, until all are done and settled.
+/// A worker with a hundred handlers that do nothing, until all are done and settled. The closure captures what it counts.
 async fn work(client: &Client, jobs: usize) {
     let done = Arc::new(AtomicU64::new(0));
     let counted = done.clone();

@@ -77,7 +77,7 @@ async fn push(client: &Client, count: usize) -> f64 {
                 // Spread over the month, in no order.
                 let due = |n: usize| Due::After(Span((n as u64).wrapping_mul(2_654_435_761) % MONTH_MS));
                 let job = |n| NewJob { queue: "far".into(), due: due(n), ..NewJob::new(PAYLOAD) };
-                let pushed = client.push_all((first..count.min(first + BULK)).map(job).collect()).await;
+                let pushed = client.push_many((first..count.min(first + BULK)).map(job).collect()).await;
                 pushed.expect("pushed").into_iter().for_each(|pushed| drop(pushed.expect("pushed")));
             }
         })

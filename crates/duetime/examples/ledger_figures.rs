@@ -77,7 +77,7 @@ async fn push(client: &Client, queue: &'static str, count: usize, bulk: usize, i
                     return;
                 }
                 let job = |_| NewJob { queue: queue.into(), due, ..NewJob::new(PAYLOAD) };
-                let pushed = client.push_all((first..count.min(first + bulk)).map(job).collect()).await;
+                let pushed = client.push_many((first..count.min(first + bulk)).map(job).collect()).await;
                 pushed.expect("pushed").into_iter().for_each(|pushed| drop(pushed.expect("pushed")));
             }
         })
@@ -109,7 +109,7 @@ async fn lateness(client: &Client) -> Vec<f64> {
         due: Due::At(duetime::Timestamp(first + n as u64 * LATE_SPAN_MS / LATE_JOBS as u64)),
         ..NewJob::new(PAYLOAD)
     };
-    client.push_all((0..LATE_JOBS).map(job).collect()).await.expect("pushed");
+    client.push_all((0..LATE_JOBS).map(job)).await.expect("pushed");
     let late: Arc<Mutex<Vec<f64>>> = Arc::default();
     let measured = late.clone();
     let worker = Worker::new(client).queue("late").concurrency(CONCURRENCY);

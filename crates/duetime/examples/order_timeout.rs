@@ -73,9 +73,7 @@ async fn take_orders(client: &Client) -> Result<()> {
     let push = |order: u32| client.push(TimeOut { order }).after(TIMEOUT).tag(format!("order-{order}")).build();
     let jobs = (0..ORDERS).map(push).collect::<std::result::Result<Vec<_>, _>>()?;
     for batch in jobs.chunks(BATCH) {
-        for pushed in client.push_all(batch.to_vec()).await? {
-            pushed?;
-        }
+        client.push_all(batch.to_vec()).await?;
     }
     let tills = (0..TILLS).map(|till| {
         let client = client.clone();

@@ -106,7 +106,7 @@ async fn push(
                 };
                 let batch = (first..count.min(first + BULK)).map(job).collect();
                 client
-                    .push_all(batch)
+                    .push_many(batch)
                     .await
                     .expect("pushed")
                     .into_iter()
@@ -141,7 +141,7 @@ async fn lateness(client: &Client) -> impl Fn(f64) -> f64 {
         ..NewJob::new(PAYLOAD)
     };
     for chunk in (0..LATE_JOBS).collect::<Vec<_>>().chunks(BULK) {
-        client.push_all(chunk.iter().map(|&n| batch(n)).collect()).await.expect("pushed");
+        client.push_all(chunk.iter().map(|&n| batch(n))).await.expect("pushed");
     }
     let measured = late.clone();
     let worker =

@@ -8,13 +8,22 @@
 //! use duetime::prelude::*;
 //!
 //! #[derive(Serialize, Deserialize, Job)]
-//! #[job(kind = "remind", retry = "15s,1m,10m", expires = "1d")]
+//! #[job(kind = "remind", queue = "mail", retry = "15s,1m,10m", expires = "1d")]
 //! struct Remind { user: u64 }
+//!
+//! #[derive(Serialize, Deserialize, Job)]
+//! #[job(kind = "digest")]
+//! struct Digest;
 //!
 //! struct App { greeting: &'static str }
 //!
-//! async fn remind(job: Remind, State(app): State<Arc<App>>) -> Result<(), JobError> {
-//!     println!("{}, user {}: it is time", app.greeting, job.user); // an error with `?`: another attempt
+//! async fn remind(job: Remind, State(app): State<Arc<App>>) -> Result<String, JobError> {
+//!     if job.user == 0 { return Err(JobError::fatal("there is no such user")); } // any other error, by `?`: another attempt
+//!     Ok(format!("{}, user {}: it is time", app.greeting, job.user)) // the value is the job's result
+//! }
+//!
+//! async fn digest(_: Digest, context: Context) -> Result<(), JobError> {
+//!     context.push(Remind { user: 7 }).await?; // once, however often the handler runs
 //!     Ok(())
 //! }
 //!
@@ -22,8 +31,9 @@
 //! # pub async fn run() -> duetime::Result<()> {
 //! let client = Client::memory().await?; // or Client::open("jobs.db"); or Client::connect("http://…"), feature `remote`
 //! client.push(Remind { user: 7 }).after(Duration::from_millis(5)).key("remind-7").await?;
-//! let app = Arc::new(App { greeting: "hello" });
-//! Worker::new(&client).state(app).handle(remind).run_for(Duration::from_millis(50)).await?; // or run(), run_until(…)
+//! client.schedules().set("digest", Cron::new("0 7 * * *").zone("Europe/Berlin").job(Digest)).await?;
+//! let worker = Worker::new(&client).state(Arc::new(App { greeting: "hello" })).handle(remind).handle(digest);
+//! worker.run_for(Duration::from_millis(50)).await?; // or run(), run_until(signal), drain()
 //! # Ok(())
 //! # }
 //! # }
@@ -45,10 +55,28 @@
 //! | [`time`] | [`Timestamp`] and [`Span`](time::Span); `Duration` and `SystemTime` convert into them |
 //! | `testing` | a client in memory with a clock that your test moves (feature `testing`) |
 //!
+//! # Backends and what they guarantee
+//! A program is the same on each of them. Jobs run at least once and never early on all.
+//!
+//! | | a file | Redis | Redis beside a database | memory | a server |
+//! |---|---|---|---|---|---|
+//! | by | [`Client::open`] | `Client::connect("redis://…")` | the same, with [`ConnectOptions::ledger`] | [`Client::memory`] | `Client::connect("http://…")` |
+//! | feature | `embedded` | `redis` | `postgres`, `mysql` | `embedded` | `remote` |
+//! | processes that share the jobs | one | many | many | one | many |
+//! | a killed process loses | nothing | nothing | nothing | everything | nothing, if it is yours; of the server's, what its store says |
+//! | a power failure loses | nothing | what Redis has not yet written to disk | nothing | everything | what its store says |
+//! | a failover, or a Redis that has lost its memory, loses | – | what was not replicated or saved | no job; one may run again | – | what its store says |
+//! | due times are by the clock of | the process | Redis | Redis | the process | the server or its Redis |
+//! | a lock may have two holders | never | for a moment after a failover | never | never | as its store |
+//! | a push within your SQL transaction | of your own SQLite file | no | of that database | no | if its store has a database |
+//!
+//! A file can be faster at the price of the last 50 ms: [`OpenOptions::durability`]. The [page on
+//! operations](https://github.com/duetime/duetime/blob/main/docs/operations.md#what-each-store-survives) says the same of a server's stores.
+//!
 //! # Pushing and finding jobs
 //! A [`Client`] offers the same calls on a store in this process, on a shared Redis, and on a server. Once a push returns, the job is
-//! recorded. A [`JobType`] is a payload, and what its jobs have by default: kind, queue, retries, time limit, key, tags. The client's groups
-//! find and change [jobs](Client::jobs), set up [queues](Client::queues) and recurring jobs ([`schedules`](Client::schedules)), show
+//! recorded. A [`JobType`] is a payload, and what its jobs have by default: kind, queue, retries, time limit, key, tags.
+//! [`push_all`](Client::push_all) pushes many at once. The client's groups find and change [jobs](Client::jobs), set up [queues](Client::queues) and recurring jobs ([`schedules`](Client::schedules)), show
 //! [workers](Client::workers), and more. [`wait`](client::Jobs::wait) returns a job once it has ended, with its result.
 //!
 //! # Handlers and their state
@@ -65,6 +93,39 @@
 //! An attempt that fails is repeated by the [`Retry`] rule of the push, the [job type](JobType::retry), or the queue. By default there are
 //! 16 attempts over about 25 hours. A job that fails for the last time is kept, and can be found and retried. A worker that crashes
 //! loses its lease, and the job is handed out again.
+//!
+//! ```
+//! # #[cfg(all(feature = "embedded", feature = "derive"))]
+//! # mod example {
+//! use duetime::{prelude::*, job::{self, Query}, queue::QueueSettings, retry::Backoff};
+//!
+//! #[derive(Serialize, Deserialize, Job)]
+//! #[job(kind = "remind", retry = "15s,1m,10m")] // of a type
+//! struct Remind { user: u64 }
+//!
+//! # #[tokio::main]
+//! # pub async fn run() -> duetime::Result<()> {
+//! # let client = Client::memory().await?;
+//! let rule = QueueSettings::default().retry(Backoff::fixed(Duration::from_secs(30))).max_attempts(5);
+//! client.queues().set_up("mail", rule).await?; // of a queue
+//! client.push(Remind { user: 7 }).queue("mail").max_attempts(1).await?; // of one job
+//! let refuse = async |_: Remind| Err::<(), _>(JobError::new("no answer"));
+//! Worker::new(&client).queue("mail").handle(refuse).drain().await?;
+//!
+//! let mut failed = client.jobs().find(Query::default().queue("mail").state(job::State::Failed));
+//! while let Some(job) = failed.next().await? {
+//!     println!("{} failed: {}", job.id, job.errors[0].message);
+//!     client.jobs().retry(job.id).await?;
+//! #   assert_eq!(&*job.errors[0].message, "no answer");
+//! }
+//! # assert!(Worker::new(&client).queue("mail").handle(refuse).run_one().await?.is_some());
+//! # Ok(())
+//! # }
+//! # }
+//! # #[cfg(all(feature = "embedded", feature = "derive"))]
+//! # example::run()?;
+//! # Ok::<(), duetime::Error>(())
+//! ```
 //!
 //! # Stopping
 //! [`Worker::run_until`] stops when a future of yours completes, for example a signal. The worker then reserves nothing more, lets handlers
@@ -141,6 +202,7 @@ mod measure;
 mod otel;
 pub mod prelude;
 mod push;
+mod recurring;
 mod request_id;
 #[cfg(feature = "unstable-server")]
 #[doc(hidden)]
@@ -179,6 +241,7 @@ pub use worker::{Context, JobError, State, Worker};
 
 /// Jobs as they are recorded, how they are pushed, found and changed.
 pub mod job {
+    pub use crate::push::IntoNewJob;
     pub use duetime_core::api::Pushed;
     pub use duetime_core::engine::{
         BulkAction, BulkCounts, CancelOutcome, Imported, Listed, Patch, PushOutcome, Query,
@@ -205,6 +268,7 @@ pub mod queue {
 
 /// Recurring jobs.
 pub mod schedule {
+    pub use crate::recurring::{Cron, Every, IntoSchedule};
     pub use duetime_core::schedule::{ClockChange, LastTick, Run, ScheduleStatus, TickOutcome};
     pub use duetime_core::{Missed, Overlap, Schedule, Timing};
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "derive")]
 pub use crate::Job;
+pub use crate::schedule::{Cron, Every};
 pub use crate::worker::{Attempt, Cancelled};
 pub use crate::{Client, Context, JobError, JobType, State, Worker};
 pub use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::job_type::JobType;
 use duetime_core::Error as CoreError;
 pub use duetime_core::api::Pushed;
-use duetime_core::api::Span;
+use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{self, PushOutcome};
 use duetime_core::{
     Backoff, Clock as _, Due, KeyUntil, NewJob, OnConflict, Payload, Retry, SystemClock, Target, WhenExhausted,
@@ -13,7 +13,7 @@ use duetime_core::{
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// A push that is being built. Await it to send it; values beyond a limit are refused then.
 ///
@@ -50,8 +50,8 @@ impl<To> Push<To> {
         self.set(|job| job.due = Due::after(delay))
     }
 
-    /// Makes the job due at this instant, by the engine's clock. An instant in the past means now.
-    pub fn at(self, at: SystemTime) -> Self {
+    /// Makes the job due at this instant, a `SystemTime` or a [`Timestamp`], by the engine's clock. An instant in the past means now.
+    pub fn at(self, at: impl Into<Timestamp>) -> Self {
         self.set(|job| job.due = Due::at(at))
     }
 
@@ -177,7 +177,7 @@ impl<To> Push<To> {
         entries.into_iter().fold(self, |push, (name, value)| push.meta(name, value))
     }
 
-    /// Returns the job without pushing it, for [`Client::push_all`].
+    /// Returns the job without pushing it, for [`Client::push_many`].
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) if the payload cannot be serialized as JSON.
@@ -223,7 +223,34 @@ impl IntoFuture for Push {
     }
 }
 
-/// Returns a typed job, due now, for [`Client::push_all`].
+/// What becomes a job that can be pushed: a value of a [`JobType`], a [`Push`] with its options, or a [`NewJob`].
+pub trait IntoNewJob {
+    /// The job.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the payload cannot be serialized as JSON.
+    fn into_new_job(self) -> Result<NewJob, Error>;
+}
+
+impl<J: JobType> IntoNewJob for J {
+    fn into_new_job(self) -> Result<NewJob, Error> {
+        new_job(&self)
+    }
+}
+
+impl<To> IntoNewJob for Push<To> {
+    fn into_new_job(self) -> Result<NewJob, Error> {
+        self.build()
+    }
+}
+
+impl IntoNewJob for NewJob {
+    fn into_new_job(self) -> Result<NewJob, Error> {
+        Ok(self)
+    }
+}
+
+/// Returns a typed job, due now, for [`Client::push_many`].
 ///
 /// # Errors
 /// [`Invalid`](crate::ErrorKind::Invalid) if the payload cannot be serialized as JSON.

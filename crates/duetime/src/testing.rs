@@ -200,7 +200,8 @@ impl<J: JobType, S> Attempt<J, S> {
         let queue = new.queue.clone();
         // In a queue without settings.
         let made_up = Job { attempt: self.number.saturating_sub(1), key: None, queue: Arc::from(ATTEMPTS), ..new };
-        let id = self.client.jobs().import(vec![made_up]).await.expect("the job is new").remove(0).expect("it fits").id;
+        let store = self.client.embedded().expect("a client for tests");
+        let id = store.import(vec![made_up]).await.expect("the job is new").remove(0).expect("it fits").id;
         let from = Source::Jobs(vec![id.into()]);
         let request = ReserveRequest::new(from).limit(1);
         let leased = self.client.leases().reserve(request).await.expect("the job is due").leases.remove(0).job;

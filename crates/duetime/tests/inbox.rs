@@ -2,7 +2,7 @@
 
 use duetime::job::{Due, JobOptions, Meta, NewJob, OnConflict, Query, State as JobState};
 use duetime::time::Span;
-use duetime::{Client, ConnectOptions, Push, Retry, Timestamp, Worker, inbox, new_job};
+use duetime::{Client, ConnectOptions, Job, Push, Retry, Timestamp, Worker, inbox, new_job};
 use duetime_store::testing::{MariaDbServer, PostgresServer, RedisServer};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -65,22 +65,26 @@ async fn shipped(client: &Client, count: usize) -> Vec<u64> {
     seen
 }
 
-/// Checks the result of the transactions below: 1 and 2 were committed, then 3, which waits; 9 was rolled back.
-async fn check(client: &Client) {
-    assert_eq!(shipped(client, 2).await, [1, 2]);
-    let query = Query::default().queue("orders").state(JobState::Scheduled);
-    // The third row was inserted in a separate transaction, so it may become a job later.
+/// What a query finds, once it finds anything.
+async fn appeared(client: &Client, query: &Query) -> Vec<Job> {
     let found = async {
         let mut looks = tokio::time::interval(Duration::from_millis(10));
         loop {
             looks.tick().await;
-            let jobs = client.jobs().page(&query, None, 10).await.unwrap().jobs;
+            let jobs = client.jobs().page(query, None, 10).await.unwrap().jobs;
             if !jobs.is_empty() {
                 return jobs;
             }
         }
     };
-    let jobs = tokio::time::timeout(Duration::from_secs(60), found).await.expect("the third one");
+    tokio::time::timeout(Duration::from_secs(60), found).await.expect("a job")
+}
+
+/// Checks the result of the transactions below: 1 and 2 were committed, then 3, which waits; 9 was rolled back.
+async fn check(client: &Client) {
+    assert_eq!(shipped(client, 2).await, [1, 2]);
+    // The third row was inserted in a separate transaction, so it may become a job later.
+    let jobs = appeared(client, &Query::default().queue("orders").state(JobState::Scheduled)).await;
     assert_eq!(jobs.len(), 1, "{jobs:?}");
     let (job, full) = (&jobs[0], full());
     assert_eq!((&*job.kind, &job.payload, job.priority), ("order.ship", &full.payload, 7));
@@ -122,7 +126,19 @@ async fn in_a_transaction_of_postgres() {
     assert_eq!(Push::from(wrong).push_in(&mut transaction).await.unwrap_err().code(), "invalid", "told at once");
     transaction.commit().await.unwrap();
     check(&client).await;
+
+    crate::guide_sql::place(&mut sql, 42).await.unwrap();
+    let jobs = appeared(&client, &Query::default().kind("order.cancel")).await;
+    assert_eq!(&*jobs[0].payload, br#"{"order":42}"#);
+    assert_eq!(jobs[0].due_at.0 - jobs[0].created_at.0, 1_800_000);
     client.close().await.unwrap();
+}
+
+#[test]
+fn the_guide_shows_the_push_that_runs() {
+    let (_, shown) = include_str!("guide_sql.rs").split_once("\n\n").unwrap();
+    let shown = shown.replace("pub(crate) ", "");
+    assert!(include_str!("../../../docs/guides/sql-transaction.md").contains(&format!("```rust,no_run\n{shown}```\n")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ mod cases;
 mod embedded;
 mod examples;
 mod guide;
+mod guide_sql;
 mod handlers;
 mod inbox;
 mod inbox_sqlite;

@@ -47,7 +47,7 @@ async fn jobs_of_many_partitions_are_one_store() {
     let mut partitions = BTreeSet::new();
     for n in 0..JOBS_PER_QUEUE {
         let job = |q| one.push_raw("k", *b"1").queue(queue(q)).tag(format!("tag-{}", n % 4)).build().unwrap();
-        for pushed in one.push_all((0..QUEUES).map(job).collect::<Vec<NewJob>>()).await.unwrap() {
+        for pushed in one.push_many((0..QUEUES).map(job).collect::<Vec<NewJob>>()).await.unwrap() {
             let id = pushed.unwrap().id;
             tagged[n % 4].insert(id);
             partitions.insert(id.partition());
@@ -58,7 +58,7 @@ async fn jobs_of_many_partitions_are_one_store() {
         push.build().unwrap()
     };
     let later = (0..QUEUES).flat_map(|q| std::iter::repeat_with(move || q).take(LATER_PER_QUEUE)).map(later).collect();
-    one.push_all(later).await.unwrap().into_iter().for_each(|pushed| drop(pushed.unwrap()));
+    one.push_many(later).await.unwrap().into_iter().for_each(|pushed| drop(pushed.unwrap()));
     assert!(partitions.len() > QUEUES / 2, "{partitions:?}");
     for node in cluster.nodes() {
         assert_ne!(node.command(&["DBSIZE"]), "0", "each master has its part");

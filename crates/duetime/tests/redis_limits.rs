@@ -129,8 +129,8 @@ async fn limits_hold_over_processes_that_are_killed() {
     let rate = Some(Rate { per_second: PER_SECOND, burst: Some(BURST) });
     client.queues().replace("even", QueueSettings { rate, ..QueueSettings::default() }).await.unwrap();
     for queue in ["narrow", "even"] {
-        let new = (0..jobs).map(|n| client.push_raw("k", n.to_string().into_bytes()).queue(queue).build().unwrap());
-        client.push_all(new.collect()).await.unwrap();
+        let new = (0..jobs).map(|n| client.push_raw("k", n.to_string().into_bytes()).queue(queue));
+        client.push_all(new).await.unwrap();
     }
     let start = Instant::now();
     let mut processes: Vec<Process> = (0..PROCESSES).map(|_| Process::start(&server.url(), &history)).collect();

@@ -35,6 +35,14 @@ fn reserve() -> ReserveRequest {
 }
 
 #[tokio::test]
+async fn a_server_is_no_store_in_this_process() {
+    let client = Client::connect("http://127.0.0.1:1").await.unwrap();
+    let error = client.embedded().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("the client is connected to a server"), "{error}");
+}
+
+#[tokio::test]
 async fn what_was_never_sent_is_told_apart() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = Client::connect(&format!("http://{}", listener.local_addr().unwrap())).await.unwrap();

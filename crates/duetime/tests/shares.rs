@@ -74,8 +74,7 @@ struct Mail;
 #[tokio::test]
 async fn no_queue_starves() {
     let (client, _clock) = testing::client().await;
-    let jobs = (0..200).map(|_| duetime::new_job(&Urgent).unwrap()).collect();
-    client.push_all(jobs).await.unwrap();
+    client.push_all((0..200).map(|_| Urgent)).await.unwrap();
     client.push(Mail).await.unwrap();
     let arrived = CancellationToken::new();
     let worker = Worker::new(&client)

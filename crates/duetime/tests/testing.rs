@@ -1,10 +1,10 @@
 //! The kit for tests of programs.
 
-use duetime::job::{NewJob, Query, State as JobState};
+use duetime::job::{Query, State as JobState};
 use duetime::lease::{ReserveRequest, Source};
 use duetime::prelude::*;
 use duetime::queue::Pause;
-use duetime::{Schedule, assert_pushed, testing};
+use duetime::{assert_pushed, testing};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3_600);
@@ -97,10 +97,9 @@ async fn a_handler_that_runs_again_pushes_no_second_job() {
 #[tokio::test]
 async fn what_is_to_happen_meanwhile_happens_at_its_time() {
     let (client, clock) = testing::client().await;
-    let hourly = Schedule::cron("0 * * * *", "UTC", duetime::new_job(&Tick).unwrap());
-    let next = client.schedules().set("hourly", hourly).await.unwrap().next;
+    let next = client.schedules().set("hourly", Cron::new("0 * * * *").job(Tick)).await.unwrap().next;
     let from = Source::Queues(vec!["leased".into()]);
-    client.push_all(vec![NewJob { queue: "leased".into(), ..NewJob::new(*b"1") }]).await.unwrap();
+    client.push_raw("k", *b"1").queue("leased").await.unwrap();
     let request = ReserveRequest::new(from).limit(1);
     let leased = client.leases().reserve(request).await.unwrap().leases.remove(0).job;
 

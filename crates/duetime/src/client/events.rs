@@ -5,6 +5,7 @@ use crate::error::Error;
 #[cfg(feature = "engine")]
 use duetime_core::engine::events::Subscription;
 use duetime_core::engine::events::{Event, Filter};
+use futures_util::stream::{self, Stream, StreamExt};
 
 /// A subscription to job events: see [`Client::events`].
 #[derive(Debug)]
@@ -48,5 +49,10 @@ impl Events {
             #[cfg(feature = "remote")]
             Source::Remote(stream) => stream.next().await,
         }
+    }
+    /// Returns the events as a stream. It ends after an error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Event, Error>> + Send + Unpin + 'static {
+        stream::try_unfold(self, |mut events| async move { Ok(events.next().await?.map(|event| (event, events))) })
+            .boxed()
     }
 }

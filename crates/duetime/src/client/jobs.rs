@@ -1,11 +1,12 @@
 //! Jobs that were pushed: finding, changing and ending them.
 
 use super::{Client, ask, forward};
-use crate::error::{Answers, Error};
+use crate::error::Error;
 use duetime_core::api::Why;
-use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, Imported, JobRef, Listed, Patch, Query};
+use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, JobRef, Listed, Patch, Query};
 use duetime_core::limits::PAGE_JOBS_MAX;
-use duetime_core::{Due, Job, JobId};
+use duetime_core::{Due, Job, JobId, State, States};
+use futures_util::stream::{self, Stream, StreamExt};
 use std::sync::Arc;
 use std::vec;
 
@@ -60,6 +61,39 @@ impl Jobs<'_> {
     /// [`NotFound`](crate::ErrorKind::NotFound).
     pub async fn why(self, id: JobId) -> Result<Why, Error> {
         ask!(self.client => why(id))
+    }
+
+    /// Returns the live job that holds this key in a queue; `None` if none does. A job that has ended no longer holds its key: look for
+    /// it with [`find`](Self::find) and [`Query::key`].
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # mod example {
+    /// # #[tokio::main]
+    /// # pub async fn run() -> duetime::Result<()> {
+    /// # let client = duetime::Client::memory().await?;
+    /// client.push_raw("order.cancel", *b"7").queue("orders").key("order-7").await?;
+    /// let job = client.jobs().find_key("orders", "order-7").await?.expect("it waits");
+    /// println!("order {} is cancelled at {}", job.payload_as::<u64>()?, job.due_at);
+    /// # Ok(())
+    /// # }
+    /// # }
+    /// # #[cfg(feature = "embedded")]
+    /// # example::run()?;
+    /// # Ok::<(), duetime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the queue's name or the key is malformed, or the jobs cannot be read.
+    pub async fn find_key(self, queue: impl Into<Arc<str>>, key: impl Into<Arc<str>>) -> Result<Option<Job>, Error> {
+        let live = States { states: State::ALL.into_iter().filter(|state| state.is_live()).collect(), retrying: false };
+        let mut found = self.find(Query::default().queue(queue).key(key).state(live));
+        while let Some(job) = found.next().await? {
+            if job.live_key().is_some() {
+                return Ok(Some(job));
+            }
+        }
+        Ok(None)
     }
 
     /// Finds the jobs that match a query: the waiting jobs of one queue in due order, and jobs that have ended with the newest
@@ -148,16 +182,6 @@ impl Jobs<'_> {
     pub async fn bulk(self, query: &Query, action: BulkAction) -> Result<BulkCounts, Error> {
         ask!(self.client => bulk(&query, action))
     }
-
-    /// Imports jobs of another store, in any state: at most 10,000, with at most 64 MiB of payload. Returns one answer for
-    /// each, in order. The call can be repeated: existing jobs are not changed.
-    ///
-    /// # Errors
-    /// If the batch as a whole exceeds a limit, or the store cannot be written. Always on a server, which accepts new jobs
-    /// only: open its store instead.
-    pub async fn import(self, jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
-        forward!(self.client => import(jobs))
-    }
 }
 
 /// The jobs that match a query, read page by page: see [`Jobs::find`].
@@ -201,6 +225,11 @@ impl Found {
             jobs.push(job);
         }
         Ok(jobs)
+    }
+
+    /// Returns the jobs as a stream. It ends after an error.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Job, Error>> + Send + Unpin + 'static {
+        stream::try_unfold(self, |mut found| async move { Ok(found.next().await?.map(|job| (job, found))) }).boxed()
     }
 
     async fn next_of(&mut self, limit: usize) -> Result<Option<Job>, Error> {

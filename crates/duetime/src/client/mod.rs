@@ -5,6 +5,8 @@ mod connect_options;
 #[cfg(feature = "engine")]
 mod embedded;
 mod events;
+#[cfg(feature = "engine")]
+mod here;
 mod jobs;
 mod leases;
 mod locks;
@@ -28,6 +30,8 @@ pub use duetime_core::ports::Retention;
 #[cfg(feature = "embedded")]
 pub use duetime_store::sqlite::Durability;
 pub use events::Events;
+#[cfg(feature = "engine")]
+pub use here::Embedded;
 pub use jobs::{Found, Jobs};
 pub use leases::Leases;
 pub use locks::Locks;
@@ -39,12 +43,11 @@ pub use remote::token::Token;
 pub use schedules::Schedules;
 pub use workers::Workers;
 
-use crate::error::{Answers, Error, only};
+use crate::error::{Answers, Error, all, only};
+use crate::push::IntoNewJob;
 use duetime_core::api::{Attention, Pushed};
 use duetime_core::engine::{BulkAction, BulkCounts, CancelOutcome, Health, Query};
 use duetime_core::{Error as CoreError, NewJob};
-#[cfg(feature = "engine")]
-use embedded::Embedded;
 #[cfg(feature = "remote")]
 use remote::Remote;
 use std::fmt;
@@ -53,8 +56,8 @@ use std::sync::Arc;
 /// A client for jobs in a store in this process, in a shared Redis, or on a server. Clones are cheap and share everything.
 ///
 /// It pushes jobs; everything else is in groups: [`jobs`](Self::jobs), [`queues`](Self::queues),
-/// [`schedules`](Self::schedules), [`locks`](Self::locks), [`workers`](Self::workers) and [`leases`](Self::leases). A group
-/// borrows the client and costs nothing.
+/// [`schedules`](Self::schedules), [`locks`](Self::locks), [`workers`](Self::workers) and [`leases`](Self::leases), which work on every
+/// backend. A group borrows the client and costs nothing.
 ///
 /// An engine in this process runs on its own threads, so handlers that block do not delay it. When the last clone is
 /// dropped, the engine stops in the background; [`close`](Self::close) waits for that.
@@ -67,7 +70,7 @@ pub struct Client {
 #[derive(Clone)]
 enum Backend {
     #[cfg(feature = "engine")]
-    Embedded(Embedded),
+    Embedded(embedded::Embedded),
     #[cfg(feature = "remote")]
     Remote(Remote),
 }
@@ -143,12 +146,45 @@ impl Client {
         .into())
     }
 
+    /// Pushes at most 10,000 jobs with at most 64 MiB of payload: values of one [`JobType`](crate::JobType), or several [pushes](crate::Push).
+    /// Returns what was pushed, in order.
+    ///
+    /// ```
+    /// # #[cfg(all(feature = "embedded", feature = "derive"))]
+    /// # mod example {
+    /// # use duetime::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "remind")]
+    /// # struct Remind { user: u64 }
+    /// # #[tokio::main]
+    /// # pub async fn run() -> duetime::Result<()> {
+    /// # let client = Client::memory().await?;
+    /// client.push_all((1..100).map(|user| Remind { user })).await?;
+    /// let later = |user| client.push(Remind { user }).after(Duration::from_secs(60));
+    /// assert_eq!(client.push_all([later(100), later(101)]).await?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// # }
+    /// # #[cfg(all(feature = "embedded", feature = "derive"))]
+    /// # example::run()?;
+    /// # Ok::<(), duetime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If any of the jobs was not pushed: the error is that of the first one, and says how many there were. The others are pushed, so give
+    /// the jobs a key or an [origin](crate::Push::origin) if you repeat the call. [`push_many`](Self::push_many) answers for each. Nothing is
+    /// pushed if a payload cannot be serialized, if the batch as a whole exceeds a limit, or if it did not reach the engine.
+    pub async fn push_all<J: IntoNewJob>(&self, jobs: impl IntoIterator<Item = J>) -> Result<Vec<Pushed>, Error> {
+        let jobs = jobs.into_iter().map(IntoNewJob::into_new_job).collect::<Result<Vec<_>, Error>>()?;
+        all(self.push_many(jobs).await?)
+    }
+
     /// Pushes at most 10,000 jobs with at most 64 MiB of payload. Returns one answer for each, in order. Not atomic as a
     /// whole.
     ///
     /// # Errors
     /// If the batch as a whole exceeds a limit, or did not reach the engine.
-    pub async fn push_all(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
+    pub async fn push_many(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {
         #[cfg(feature = "otel")]
         let jobs = crate::otel::traced(jobs);
         #[cfg(feature = "metrics")]
@@ -160,7 +196,7 @@ impl Client {
     }
 
     pub(crate) async fn push_one(&self, job: NewJob) -> Result<Pushed, Error> {
-        only(self.push_all(vec![job]).await?)
+        only(self.push_many(vec![job]).await?)
     }
 
     /// Cancels the live job with this key in a queue. Returns `None` if no live job has the key. A job that a worker is running
@@ -225,7 +261,7 @@ impl Client {
     #[cfg(feature = "unstable-server")]
     #[doc(hidden)]
     pub fn of_engine(engine: duetime_core::Engine) -> Self {
-        Self { backend: Backend::Embedded(Embedded::of(engine)) }
+        Self { backend: Backend::Embedded(embedded::Embedded::of(engine)) }
     }
 
     /// Returns the engine in this process and the runtime on which it runs; `None` if this client is connected to a server.
@@ -240,7 +276,7 @@ impl Client {
 
     /// The engine in this process, if there is one.
     #[cfg(feature = "testing")]
-    pub(crate) fn here(&self) -> Option<&Embedded> {
+    pub(crate) fn here(&self) -> Option<&embedded::Embedded> {
         match &self.backend {
             Backend::Embedded(embedded) => Some(embedded),
             #[cfg(feature = "remote")]

@@ -89,7 +89,7 @@ impl Client {
     pub(crate) async fn memory_on(clock: std::sync::Arc<duetime_core::MovableClock>) -> Result<Self, Error> {
         use duetime_core::limits::DELAY_MS_MAX;
 
-        let options = Options { horizon: duetime_core::api::Span(DELAY_MS_MAX), ..Options::default() };
+        let options = Options::default().horizon(duetime_core::api::Span(DELAY_MS_MAX));
         let memory = duetime_store::open::memory_on(clock);
         Ok(Self { backend: Backend::Embedded(Embedded::start(memory, options).await?) })
     }

@@ -3,7 +3,7 @@
 use super::{Client, ask, forward};
 use crate::error::Error;
 use crate::push::Pushed;
-use duetime_core::Schedule;
+use crate::recurring::IntoSchedule;
 use duetime_core::engine::Pause;
 use duetime_core::schedule::{Run, ScheduleStatus};
 use std::sync::Arc;
@@ -20,12 +20,12 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{Schedule, prelude::*};
+    /// # use duetime::{prelude::*, schedule::Overlap};
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;
-    /// let report = client.push_raw("nightly", *b"{}").queue("reports").build()?; // or duetime::new_job(&Nightly)?
-    /// let nightly = Schedule::cron("0 3 * * *", "Europe/Berlin", report).overlap(duetime::schedule::Overlap::Skip);
+    /// let report = client.push_raw("nightly", *b"{}").queue("reports"); // or a value of a job type
+    /// let nightly = Cron::new("0 3 * * *").zone("Europe/Berlin").job(report)?.overlap(Overlap::Skip);
     /// println!("runs next at {:?}", client.schedules().set("nightly", nightly).await?.next.first());
     /// client.schedules().delete("nightly").await?;
     /// # Ok(())
@@ -46,7 +46,8 @@ impl Schedules<'_> {
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid).
-    pub async fn set(self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+    pub async fn set(self, name: &str, schedule: impl IntoSchedule) -> Result<ScheduleStatus, Error> {
+        let schedule = schedule.into_schedule()?;
         ask!(self.client => set_schedule(&name, schedule))
     }
 
@@ -54,7 +55,8 @@ impl Schedules<'_> {
     ///
     /// # Errors
     /// Same as [`set`](Self::set).
-    pub async fn preview(self, name: &str, schedule: Schedule) -> Result<ScheduleStatus, Error> {
+    pub async fn preview(self, name: &str, schedule: impl IntoSchedule) -> Result<ScheduleStatus, Error> {
+        let schedule = schedule.into_schedule()?;
         ask!(self.client => preview_schedule(&name, schedule))
     }
 

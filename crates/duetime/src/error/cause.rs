@@ -1,6 +1,6 @@
 //! The causes of an [`Error`](super::Error), with their details.
 
-use super::ErrorKind;
+use super::{Error, ErrorKind};
 use duetime_core::api::Span;
 use duetime_core::{Error as CoreError, JobId};
 use std::error::Error as StdError;
@@ -90,6 +90,19 @@ pub enum Cause {
         /// Its error.
         source: Arc<dyn StdError + Send + Sync>,
     },
+    /// Some jobs of a [`push_all`](crate::Client::push_all) were not pushed. The others are.
+    #[error("{failed} of {count} jobs were not pushed, the others were; the first of them is number {number}: {first}")]
+    SomeFailed {
+        /// How many failed.
+        failed: usize,
+        /// How many there were.
+        count: usize,
+        /// The place of the first one that failed, from 1.
+        number: usize,
+        /// Its error.
+        #[source]
+        first: Error,
+    },
     /// The address is not of the form `http://host:port/path`, or `https://…` with the feature `tls`.
     #[error(
         "the address of a server must be a URL such as http://127.0.0.1:7300 or https://shop.example/duetime, got {0}"
@@ -120,6 +133,7 @@ impl Cause {
             Self::Payload(_) => "payload",
             Self::NotEnded { .. } => "not_ended",
             Self::Sql { .. } => "sql",
+            Self::SomeFailed { first, .. } => first.code(),
             Self::Address(_) => "address",
             Self::Token => "token",
             Self::Roots { .. } => "roots",
@@ -143,6 +157,7 @@ impl Cause {
             },
             Self::NotEnded { .. } => ErrorKind::TimedOut,
             Self::Sql { .. } => ErrorKind::Database,
+            Self::SomeFailed { first, .. } => first.kind(),
             Self::Payload(_) | Self::Address(_) | Self::Token | Self::Roots { .. } => ErrorKind::Invalid,
         }
     }
@@ -154,6 +169,7 @@ impl Cause {
             Self::Refused { status, .. } => *status >= 500 || *status == TOO_MANY,
             Self::Protocol(_) | Self::Scheme(_) | Self::Payload(_) | Self::Sql { .. } | Self::Untrusted { .. } => false,
             Self::Address(_) | Self::Token | Self::Roots { .. } => false,
+            Self::SomeFailed { first, .. } => first.is_retryable(),
         }
     }
 
@@ -161,6 +177,7 @@ impl Cause {
     pub(super) fn job(&self) -> Option<JobId> {
         match self {
             Self::NotEnded { id, .. } => Some(*id),
+            Self::SomeFailed { first, .. } => first.job(),
             Self::Core(error) => match error {
                 CoreError::NotFound(id)
                 | CoreError::KeyConflict { holder: id, .. }
@@ -253,6 +270,26 @@ mod tests {
         for (error, kind) in errors {
             assert_eq!(Cause::from(error.clone()).kind(), kind, "{}", error.code());
         }
+    }
+
+    #[test]
+    fn an_error_of_many_jobs_is_that_of_the_first() {
+        let id = JobId::from_sequence(7);
+        let answers = |errors: &[CoreError]| errors.iter().map(|error| Err::<(), _>(error.clone().into())).collect();
+        let some = [vec![Ok(())], answers(&[CoreError::Live(id), CoreError::Stopping])].concat();
+        let error = super::super::all(some).unwrap_err();
+        assert_eq!((error.kind(), error.code(), error.job()), (ErrorKind::Conflict, "job_live", Some(id)));
+        let said = error.to_string();
+        assert!(
+            said.starts_with("2 of 3 jobs were not pushed, the others were; the first of them is number 2: "),
+            "{said}"
+        );
+        assert!(!error.is_retryable() && std::error::Error::source(&error).is_some());
+        assert_eq!(
+            super::super::all(answers(&[CoreError::Stopping])).unwrap_err().to_string(),
+            CoreError::Stopping.to_string()
+        );
+        assert_eq!(super::super::all(vec![Ok(1), Ok(2)]).unwrap(), [1, 2]);
     }
 
     #[test]

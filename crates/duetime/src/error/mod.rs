@@ -156,3 +156,23 @@ pub(crate) fn only<T>(mut answers: Answers<T>) -> Result<T, Error> {
         _ => Err(Error::protocol("expected one answer")),
     }
 }
+
+/// Returns what all items of a request were answered, or an error if any of them failed.
+pub(crate) fn all<T>(answers: Answers<T>) -> Result<Vec<T>, Error> {
+    let (count, mut failed, mut first) = (answers.len(), 0, None);
+    let mut done = Vec::with_capacity(count);
+    for (at, answer) in answers.into_iter().enumerate() {
+        match answer {
+            Ok(item) => done.push(item),
+            Err(error) => {
+                failed += 1;
+                first.get_or_insert((at + 1, error));
+            }
+        }
+    }
+    match first {
+        None => Ok(done),
+        Some((_, error)) if count == 1 => Err(error),
+        Some((number, first)) => Err(Cause::SomeFailed { failed, count, number, first }.into()),
+    }
+}

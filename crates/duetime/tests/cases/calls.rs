@@ -11,6 +11,7 @@ use duetime::queue::{Pause, QueueSettings, Rate, WhenFull};
 use duetime::status::{HistoryPoint, HistorySpan, ReasonCode};
 use duetime::time::Span;
 use duetime::{Client, ErrorKind, JobId, Retry, Timestamp, Worker};
+use futures_util::StreamExt;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub(crate) async fn a_push_keeps_what_the_builder_says(client: Client) {
     assert_eq!(job.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["order:1", "a", "b"]);
     assert_eq!(job.options().retry, Retry::default().max_attempts(4));
 
+    let beside = client.push(Remind { user: 9 }).queue(queue.clone()).at(job.due_at).await.unwrap();
+    assert_eq!(beside.due_at, job.due_at);
     let again = client.push(Remind { user: 8 }).queue(queue.clone()).key("k").await.unwrap();
     assert_eq!((again.id, again.outcome), (pushed.id, PushOutcome::Kept));
     let refused = client.push(Remind { user: 8 }).queue(queue).key("k").on_conflict(OnConflict::Reject).await;
@@ -64,7 +67,7 @@ pub(crate) async fn a_batch_is_answered_in_order(client: Client) {
     let (one, other) = (queue(), queue());
     let job = |queue: &Arc<str>, user: u64| client.push(Remind { user }).queue(queue.clone()).build().unwrap();
     let refused = NewJob { tags: vec![Arc::from("")], ..job(&other, 3) };
-    let answers = client.push_all(vec![job(&one, 1), job(&other, 2), refused, job(&one, 4)]).await.unwrap();
+    let answers = client.push_many(vec![job(&one, 1), job(&other, 2), refused, job(&one, 4)]).await.unwrap();
     assert_eq!(answers.len(), 4);
     for (answer, queue) in answers.iter().zip([Some(&one), Some(&other), None, Some(&one)]) {
         match queue {
@@ -72,7 +75,50 @@ pub(crate) async fn a_batch_is_answered_in_order(client: Client) {
             None => assert_eq!(answer.as_ref().unwrap_err().code(), "invalid"),
         }
     }
-    assert!(client.push_all(Vec::new()).await.unwrap().is_empty());
+    assert!(client.push_many(Vec::new()).await.unwrap().is_empty());
+}
+
+pub(crate) async fn many_are_pushed_at_once(client: Client) {
+    let queue = queue();
+    let jobs =
+        |first: u64| (first..first + 3).map(|user| client.push(Remind { user }).queue(queue.clone()).tag("many"));
+    let pushed = client.push_all(jobs(1)).await.unwrap();
+    assert_eq!(pushed.iter().map(|pushed| pushed.outcome).collect::<Vec<_>>(), [PushOutcome::Created; 3]);
+    let found = client.jobs().find(Query::default().queue(queue.clone()).tag("many")).into_stream();
+    let found: Vec<_> = found.map(|job| job.unwrap().payload_as::<Remind>().unwrap().user).collect().await;
+    assert_eq!(found, [1, 2, 3]);
+
+    let refused = jobs(4).enumerate().map(|(at, push)| if at == 1 { push.tag("") } else { push });
+    let error = client.push_all(refused).await.unwrap_err();
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Invalid, "invalid"));
+    assert!(error.to_string().starts_with("1 of 3 jobs were not pushed, the others were;"), "{error}");
+    assert!(error.to_string().contains("number 2: "), "{error}");
+    assert_eq!(client.queues().get(&queue).await.unwrap().counts.ready, 5);
+
+    let typed = client.push_all((10..12).map(|user| Remind { user })).await.unwrap();
+    assert!(typed.iter().all(|pushed| &*pushed.queue == "reminders"));
+    for pushed in typed {
+        client.jobs().delete(pushed.id).await.unwrap();
+    }
+}
+
+pub(crate) async fn a_job_is_found_by_its_key(client: Client) {
+    let queue = queue();
+    let find = async || client.jobs().find_key(queue.clone(), "order-7").await.unwrap().map(|job| job.id);
+    let push = || client.push(Remind { user: 7 }).queue(queue.clone()).key("order-7");
+    assert_eq!(find().await, None);
+    let first = push().await.unwrap().id;
+    assert_eq!(find().await, Some(first));
+    let lease = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
+    assert_eq!(find().await, Some(first), "it runs");
+    client.leases().complete(lease.job.receipt(), None).await.unwrap();
+    assert_eq!(find().await, None, "it has ended");
+    push().key_until(KeyUntil::Started).await.unwrap();
+    assert_eq!(client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.len(), 1);
+    assert_eq!(find().await, None, "it has started");
+    let second = push().await.unwrap().id;
+    assert_eq!(find().await, Some(second));
+    assert_eq!(client.jobs().find_key(queue.clone(), "").await.unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 pub(crate) async fn bytes_come_back_as_they_were(client: Client) {
@@ -242,7 +288,7 @@ pub(crate) async fn due_jobs_are_seen_and_taken(client: Client) {
     assert!(refused.leases.is_empty());
     let other = self::queue();
     let new = |queue: &Arc<str>| NewJob { queue: queue.clone(), ..NewJob::new(*b"1") };
-    let pushed = client.push_all(vec![new(&queue), new(&other), new(&Arc::from("-"))]).await.unwrap();
+    let pushed = client.push_many(vec![new(&queue), new(&other), new(&Arc::from("-"))]).await.unwrap();
     let ids: Vec<_> = pushed.iter().take(2).map(|pushed| pushed.as_ref().unwrap().id).collect();
     assert_eq!(pushed[2].as_ref().unwrap_err().code(), "invalid");
     let both = TakeRequest { from: Source::Queues(vec![other, queue]), limit: 5, ..named };
@@ -335,7 +381,7 @@ pub(crate) async fn found_jobs_are_rescheduled(client: Client) {
         NewJob { queue: queue.clone(), due, ..duetime::new_job(&Remind { user }).unwrap() }
     };
     // More than a page.
-    let mut pushed = client.push_all((0..1_100).map(|user| job(user, 1)).collect()).await.unwrap();
+    let mut pushed = client.push_many((0..1_100).map(|user| job(user, 1)).collect()).await.unwrap();
     let first = pushed.remove(0).unwrap();
     client.jobs().run(first.id).await.unwrap();
     let running = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0).job;
@@ -462,7 +508,7 @@ pub(crate) async fn a_program_sets_up_its_queue_and_leaves_the_rest(client: Clie
 pub(crate) async fn what_happens_is_told(client: Client) {
     let queue = queue();
     let filter = Filter { queues: vec![queue.clone()], what: vec![What::Pushed, What::Started, What::Succeeded] };
-    let mut events = client.events(filter).await.unwrap();
+    let (mut events, stream) = (client.events(filter.clone()).await.unwrap(), client.events(filter).await.unwrap());
     let id = push(&client, &queue, 7).await;
     client.jobs().update(id, Patch::default().priority(1)).await.unwrap();
     let lease = client.leases().reserve(reserve(&queue, 1)).await.unwrap().leases.remove(0);
@@ -476,6 +522,11 @@ pub(crate) async fn what_happens_is_told(client: Client) {
         assert_eq!((told.what, told.state, told.attempt, told.id), (what, state, attempt, id));
         assert_eq!((&told.queue, &*told.kind), (&queue, "remind"));
     }
+    let told = stream.into_stream().take(3).map(|event| match event.unwrap() {
+        Event::Transition(told) => told.what,
+        other => panic!("nothing is missed, got {other:?}"),
+    });
+    assert_eq!(told.collect::<Vec<_>>().await, [What::Pushed, What::Started, What::Succeeded]);
     let malformed = Filter { queues: vec!["a b".into()], what: Vec::new() };
     assert_eq!(client.events(malformed).await.unwrap_err().code(), "invalid");
 }

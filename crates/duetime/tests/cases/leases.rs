@@ -24,7 +24,7 @@ fn request(queue: &Arc<str>, lease_ms: u64, wait_ms: u64) -> ReserveRequest {
 pub(crate) async fn an_extended_lease_has_no_second_holder(client: Client) {
     let queue = queue();
     let job = |user| client.push(Remind { user }).queue(queue.clone()).build().unwrap();
-    let pushed = client.push_all((0..LEASES as u64).map(job).collect()).await.unwrap();
+    let pushed = client.push_many((0..LEASES as u64).map(job).collect()).await.unwrap();
     assert!(pushed.iter().all(Result::is_ok));
     let leases = client.leases().reserve(request(&queue, SECOND_MS, 0)).await.unwrap().leases;
     assert_eq!(leases.len(), LEASES);

@@ -23,6 +23,8 @@ macro_rules! client_cases {
                 a_push_keeps_what_the_builder_says
                 a_push_beyond_a_limit_is_refused
                 a_batch_is_answered_in_order
+                many_are_pushed_at_once
+                a_job_is_found_by_its_key
                 bytes_come_back_as_they_were
                 leases_are_settled_once
                 a_reserve_waits_and_is_called_off
@@ -53,6 +55,7 @@ macro_rules! client_cases {
             schedules:
                 a_schedule_pushes_at_its_ticks
                 schedules_are_set_shown_and_deleted
+                times_and_a_job_are_a_schedule
                 a_schedule_is_paused_resumed_and_run
                 a_schedule_beyond_a_limit_is_refused;
             waits:

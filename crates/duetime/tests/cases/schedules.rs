@@ -1,13 +1,14 @@
 //! The client's schedules.
 
-use super::queue;
+use super::{Remind, queue};
 use duetime::job::{NewJob, PushOutcome, Query, State as JobState};
 use duetime::lease::{Outcome, ReserveRequest, Source};
 use duetime::queue::Pause;
-use duetime::schedule::{ClockChange, Missed, Overlap, Run, TickOutcome, Timing};
+use duetime::schedule::{ClockChange, Cron, Every, Missed, Overlap, Run, TickOutcome, Timing};
 use duetime::time::Span;
-use duetime::{Client, Job, Schedule, Timestamp};
+use duetime::{Client, ErrorKind, Job, Schedule, Timestamp, new_job};
 use std::sync::Arc;
+use std::time::Duration;
 
 fn job(queue: &Arc<str>) -> NewJob {
     NewJob { queue: queue.clone(), kind: "beat".into(), tags: vec!["own".into()], ..NewJob::new(*b"\xff{}") }
@@ -39,6 +40,24 @@ pub(crate) async fn a_schedule_pushes_at_its_ticks(client: Client) {
     let expected: Vec<u64> = (0..ticks.len() as u64).map(|n| set.next[0].0 + n * 1_000).collect();
     assert_eq!(ticks, expected);
     assert_eq!(jobs.iter().filter(|job| job.state(u64::MAX) == JobState::Succeeded).count(), 2);
+}
+
+pub(crate) async fn times_and_a_job_are_a_schedule(client: Client) {
+    let name = queue();
+    let cron = || Cron::new(" 30 2 * * 1-5").zone("Europe/Berlin");
+    let by_hand = Schedule::cron("30 2 * * 1-5", "Europe/Berlin", new_job(&Remind { user: 7 }).unwrap());
+    let set = client.schedules().set(&name, cron().job(Remind { user: 7 })).await.unwrap();
+    assert_eq!(set.schedule, client.schedules().preview(&name, by_hand).await.unwrap().schedule);
+    let pushed = client.push(Remind { user: 8 }).tag("own").priority(3);
+    let every = Every::new(Duration::from_secs(90)).job(pushed).unwrap().overlap(Overlap::Skip);
+    let set = client.schedules().set(&name, every).await.unwrap().schedule;
+    assert_eq!((&set.timing, set.job.priority), (&Timing::Every(Span(90_000)), 3));
+    assert_eq!((&*set.job.tags[0], set.overlap), ("own", Overlap::Skip));
+    let wrong = client.schedules().set(&name, Cron::new("every day").job(job(&name))).await.unwrap_err();
+    assert_eq!((wrong.kind(), wrong.code()), (ErrorKind::Invalid, "invalid"));
+    let utc = client.schedules().preview(&name, Cron::new("@daily").job(job(&name))).await.unwrap().schedule.timing;
+    assert_eq!(utc, Timing::Cron { expression: "@daily".into(), time_zone: "UTC".into() });
+    client.schedules().delete(&name).await.unwrap();
 }
 
 pub(crate) async fn schedules_are_set_shown_and_deleted(client: Client) {

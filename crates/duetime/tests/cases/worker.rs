@@ -43,8 +43,7 @@ pub(crate) async fn a_typed_job_is_worked_off(client: Client) {
 
 pub(crate) async fn all_that_is_due_is_run_once(client: Client) {
     let queue = queue();
-    let jobs = (0..500).map(|user| client.push(Remind { user }).queue(queue.clone()).build().unwrap()).collect();
-    client.push_all(jobs).await.unwrap();
+    client.push_all((0..500).map(|user| client.push(Remind { user }).queue(queue.clone()))).await.unwrap();
     let later = client.push(Remind { user: 0 }).queue(queue.clone()).after(SECOND * 60).await.unwrap();
     let runs = Arc::new(AtomicU32::new(0));
     let counted = runs.clone();

@@ -13,7 +13,7 @@ const TOO_LARGE: u16 = 413;
 
 /// Pushes them, and answers for each.
 pub(super) async fn push(client: &Client, jobs: Vec<NewJob>) -> Answers<Pushed> {
-    send(jobs, |jobs| client.push_all(jobs)).await
+    send(jobs, |jobs| client.push_many(jobs)).await
 }
 
 /// Sends them with this call, and answers for each. One that cannot be taken does not keep out the others.

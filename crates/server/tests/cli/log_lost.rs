@@ -53,7 +53,7 @@ fn a_log_whose_reader_is_gone_stops_nothing() {
 /// Has as many jobs fail as one call settles. Each is a line of the log, with a kilobyte of its message.
 async fn fail_many(client: &Client) {
     let queue: Arc<str> = "failing".into();
-    client.push_all(vec![NewJob { queue: queue.clone(), ..NewJob::new(*b"x") }; LEASES_MAX]).await.unwrap();
+    client.push_many(vec![NewJob { queue: queue.clone(), ..NewJob::new(*b"x") }; LEASES_MAX]).await.unwrap();
     let from = Source::Queues(vec![queue]);
     let request = ReserveRequest::new(from).limit(LEASES_MAX);
     let failure = Failure { message: "x".repeat(1_000).into(), is_final: true, retry_after: None };

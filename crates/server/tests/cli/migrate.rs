@@ -59,7 +59,7 @@ fn ended_long_ago(now: u64) -> String {
 async fn life(client: &Client) {
     let job = |tag: &str| NewJob { queue: QUEUE.into(), tags: vec![tag.into()], ..NewJob::new(*b"1") };
     let later = NewJob { due: Due::After(Span(3_600_000)), key: Some("k".into()), ..job("later") };
-    let pushed = client.push_all(vec![job("now"), later, job("gone")]).await.unwrap();
+    let pushed = client.push_many(vec![job("now"), later, job("gone")]).await.unwrap();
     let ids: Vec<_> = pushed.into_iter().map(|pushed| pushed.unwrap().id).collect();
     let from = Source::Jobs(vec![ids[0].into()]);
     let request = ReserveRequest::new(from).limit(1).wait(Span(10_000));

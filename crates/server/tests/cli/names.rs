@@ -21,7 +21,7 @@ async fn names_are_bytes(sql: Sql) {
     // One after the other, so that the rows are there.
     let mut ids = Vec::new();
     for name in names {
-        let pushed = client.push_all(vec![job(name)]).await.unwrap().remove(0).unwrap();
+        let pushed = client.push_many(vec![job(name)]).await.unwrap().remove(0).unwrap();
         let is_new = pushed.outcome == PushOutcome::Created;
         assert_eq!(is_new, !ids.contains(&pushed.id), "{name:?}");
         ids.push(pushed.id);

@@ -24,7 +24,7 @@ struct Filler {
 
 impl Filler {
     async fn push(&self, job: NewJob) -> JobId {
-        self.client.push_all(vec![job]).await.unwrap().remove(0).unwrap().id
+        self.client.push_many(vec![job]).await.unwrap().remove(0).unwrap().id
     }
 
     async fn lease(&self, job: NewJob) -> Job {
@@ -38,7 +38,7 @@ impl Filler {
         let job = |payload: &[u8]| NewJob { queue: "orders".into(), ..NewJob::new(payload) };
         let later = |ms| NewJob { due: Due::After(Span(ms)), ..job(b"{\"later\": 1.50}") };
         self.client
-            .push_all(vec![NewJob { due: Due::After(Span(2 * HOUR_MS)), ..NewJob::new(*b"plain") }; PLAIN])
+            .push_many(vec![NewJob { due: Due::After(Span(2 * HOUR_MS)), ..NewJob::new(*b"plain") }; PLAIN])
             .await
             .unwrap();
         self.push(later(20 * 60_000)).await;

@@ -149,7 +149,7 @@ macro_rules! question {
 impl System for Way {
     async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<(JobId, Millis)>, CoreError> {
         let sent = (self.now)();
-        let answers = self.ask(question!(client, jobs => client.push_all(jobs).await)).await?;
+        let answers = self.ask(question!(client, jobs => client.push_many(jobs).await)).await?;
         if answers.iter().any(Result::is_ok) {
             self.last_write.0.fetch_max(sent, Ordering::SeqCst);
         }

@@ -67,7 +67,7 @@ impl Field {
             let count = if random.percent(50) { 1 } else { random.within(2..40) };
             let jobs: Vec<NewJob> = (0..count).map(|_| self.new_job(&mut random)).collect();
             let has_made_any = |answers: &Vec<_>| is_any_created(answers);
-            let exchange = self.site.call(has_made_any, async |client: Client| client.push_all(jobs.clone()).await);
+            let exchange = self.site.call(has_made_any, async |client: Client| client.push_many(jobs.clone()).await);
             let Exchange { generation, sent, answer } = exchange.await;
             let answer = answer.map(|(at, answers)| (at, answers.unwrap_or_else(|error| panic!("a push: {error}"))));
             for pushed in answer.iter().flat_map(|(_, answers)| answers).flatten() {

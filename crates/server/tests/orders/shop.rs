@@ -91,7 +91,7 @@ impl Shop {
         };
         let jobs: Vec<NewJob> = orders.iter().map(new_job).collect();
         loop {
-            let request = async |client: Client| client.push_all(jobs.clone()).await;
+            let request = async |client: Client| client.push_many(jobs.clone()).await;
             if let Some((_, answers)) = self.site.call(|_| true, request).await.answer {
                 let answers = answers.expect("a push is answered").into_iter().map(|answer| answer.expect("a job"));
                 return self.pushed.borrow_mut().extend(orders.iter().copied().zip(answers));

@@ -66,7 +66,7 @@ pub(crate) async fn push(fleet: &Fleet, urls: &[String], plan: &Plan, count: u64
             ..NewJob::new(*b"{}")
         };
         let batch: Vec<NewJob> = (0..size).map(|_| job()).collect();
-        let (answers, unanswered) = clients.call(async |client| client.push_all(batch.clone()).await).await;
+        let (answers, unanswered) = clients.call(async |client| client.push_many(batch.clone()).await).await;
         acknowledged.unanswered += unanswered;
         let now = fleet.now();
         let mut jobs = Vec::new();

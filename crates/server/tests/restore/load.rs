@@ -85,7 +85,7 @@ fn is_fault<T>(answer: &Result<T, Error>, ends: &watch::Receiver<bool>) -> bool 
 async fn push(client: Client, journal: Arc<watch::Sender<Journal>>, ends: watch::Receiver<bool>) {
     while !*ends.borrow() && journal.borrow().pushed.len() < JOBS_MAX {
         let job = |ms| NewJob { queue: QUEUE.into(), due: Due::After(Span(ms)), ..NewJob::new(*b"load") };
-        let answers = client.push_all(DELAYS_MS.map(job).to_vec()).await;
+        let answers = client.push_many(DELAYS_MS.map(job).to_vec()).await;
         if is_fault(&answers, &ends) {
             return;
         }

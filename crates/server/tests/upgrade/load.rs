@@ -181,7 +181,7 @@ async fn push(n: u64, servers: Arc<Servers>, journal: Shared, ends: watch::Recei
             lease_ms: (place == 2).then_some(20_000),
             ..NewJob::new(format!("{{\"round\": {round}}}").into_bytes())
         };
-        let answers = match servers.any().push_all(DELAYS_MS.into_iter().enumerate().map(job).collect()).await {
+        let answers = match servers.any().push_many(DELAYS_MS.into_iter().enumerate().map(job).collect()).await {
             Ok(answers) => answers,
             Err(error) if goes_elsewhere(&error) => continue,
             Err(error) => panic!("a push: {error:?}"),

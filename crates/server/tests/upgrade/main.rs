@@ -81,7 +81,7 @@ async fn what_is_new(ledger: String) {
     let far = NewJob { due: Due::After(Span(3 * 3_600_000)), ..traced.clone() };
     let mut ids = Vec::new();
     for job in [plain, traced, far] {
-        ids.push(new.push_all(vec![job]).await.unwrap().remove(0).unwrap().id);
+        ids.push(new.push_many(vec![job]).await.unwrap().remove(0).unwrap().id);
     }
     for (what, id) in ["a plain job", "one with a trace, near", "one with a trace, far"].iter().zip(&ids) {
         let said = old.get(*id).await.map_or_else(|error| error.to_string(), |job| format!("reads it: {job:?}"));

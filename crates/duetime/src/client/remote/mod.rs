@@ -14,8 +14,8 @@ use api::path_segment;
 use duetime_core::api::{self, DueCounts, Failures, History, HistorySpan, Pushed, Span};
 use duetime_core::engine::Pause;
 use duetime_core::engine::{
-    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Health, Imported, JobRef, Listed, Outcome, Patch,
-    PushOutcome, Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
+    BulkAction, BulkCounts, CancelOutcome, Configured, Extension, Health, JobRef, Listed, Outcome, Patch, PushOutcome,
+    Query, QueueSettings, QueueStatus, Reservation, ReserveRequest, Settlement, TakeRequest,
 };
 use duetime_core::limits::PAGE_NAMES_MAX;
 use duetime_core::model::name;
@@ -65,13 +65,6 @@ impl Remote {
 
     pub(super) fn address(&self) -> &str {
         self.transport.address()
-    }
-
-    /// A server accepts new jobs only.
-    #[expect(clippy::unused_async, reason = "has the form of its like")]
-    pub(super) async fn import(&self, _jobs: Vec<Job>) -> Result<Answers<Imported>, Error> {
-        let why = "a server does not accept imported jobs: name its store instead";
-        Err(duetime_core::Error::Unusable(why.to_owned()).into())
     }
 
     pub(super) async fn push(&self, jobs: Vec<NewJob>) -> Result<Answers<Pushed>, Error> {

@@ -183,7 +183,7 @@ impl Sender {
             Self::Client { jobs, full } => {
                 let ready = jobs.clone().filter(|_| count == *full);
                 let jobs = ready.unwrap_or_else(|| feed.jobs(plan, first, count));
-                let answers = feed.client.push_all(jobs).await?;
+                let answers = feed.client.push_many(jobs).await?;
                 answers.into_iter().collect::<std::result::Result<Vec<_>, _>>()?.len()
             }
             Self::Http { connection, body, full } => {

@@ -85,7 +85,7 @@ fn open_browser(address: &str) {
 async fn demo(client: &Client, json: bool) -> Result {
     let show = Arc::new(Show::new(json));
     show.begin()?;
-    let pushed = client.push_all(JOBS.iter().map(jobs::Demo::job).collect()).await?;
+    let pushed = client.push_many(JOBS.iter().map(jobs::Demo::job).collect()).await?;
     for (job, pushed) in JOBS.iter().zip(pushed) {
         let pushed = pushed?;
         if job.kind == CANCELLED {

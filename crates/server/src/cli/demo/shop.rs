@@ -51,7 +51,7 @@ pub(super) async fn run(client: &Client) -> Result<(), Error> {
     let customers = async {
         for customer in 0.. {
             tokio::time::sleep(if customer < CUSTOMERS_BEFORE { FIRST_EVERY } else { CUSTOMER_EVERY }).await;
-            if client.push_all(jobs(customer)).await.is_err() {
+            if client.push_many(jobs(customer)).await.is_err() {
                 break;
             }
         }

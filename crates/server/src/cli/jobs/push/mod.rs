@@ -69,7 +69,7 @@ pub(crate) async fn run(args: Args) -> Result {
     let target = args.target.clone();
     let job = job(&args)?;
     let client = target.client_of_new().await?;
-    let pushed = client.push_all(vec![job]).await?.pop();
+    let pushed = client.push_many(vec![job]).await?.pop();
     let pushed = pushed.ok_or_else(|| Failure::error("the server did not answer the push"))??;
     if json { output::json(&pushed) } else { tell(&pushed) }
 }

@@ -121,7 +121,7 @@ impl Sink {
         self.bytes = 0;
         let waiting = std::mem::take(&mut self.waiting);
         let jobs: Vec<Job> = waiting.iter().map(|(_, job)| job.clone()).collect();
-        let answers = push_batch::send(jobs, |jobs| client.jobs().import(jobs)).await;
+        let answers = push_batch::send(jobs, |jobs| async move { client.embedded()?.import(jobs).await }).await;
         for ((number, job), answer) in waiting.iter().zip(answers) {
             note(*number, job.id, answer, report)?;
         }
