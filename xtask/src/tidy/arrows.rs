@@ -31,7 +31,7 @@ const FLOORS: &[&[&str]] = &[
 
 /// Modules of the engine. Each imports only those before it.
 const SERVICES: &[&[&str]] = &[
-    &["stores", "expected", "status", "waiters", "documents", "observed", "timers"],
+    &["stores", "expected", "status", "waiters", "documents", "observed", "timers", "unrecorded"],
     &["metrics", "supervisor"],
     &["events"],
     &["base"],

@@ -2,8 +2,8 @@
 
 use super::queues::read_settings;
 use super::schedules::read_schedules;
-use super::search::Unrecorded;
 use super::stores::Stores;
+use super::unrecorded::Unrecorded;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};

@@ -65,6 +65,7 @@ mod takes;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod unrecorded;
 mod vitals;
 mod waiters;
 

@@ -280,8 +280,8 @@ impl Reconciler {
         if running > 0 {
             states.push(State::Running);
         }
-        let (window, limit) = (Window::ALL, STEP_JOBS_MAX);
-        let mut listing = Listing { queue: queue.clone(), states, window, after: None, limit };
+        let (window, limit, detail) = (Window::ALL, STEP_JOBS_MAX, Detail::Head);
+        let mut listing = Listing { queue: queue.clone(), states, window, after: None, limit, detail };
         loop {
             let jobs = self.broker.list(listing.clone()).await?;
             listing.after = jobs.last().map(|job| (job.due_at.0, job.id));

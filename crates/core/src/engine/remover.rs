@@ -89,17 +89,18 @@ impl QueueRemover {
     /// The state of a queue in which no job waits or runs.
     async fn unused(&self, queue: &Arc<str>, schedules: &[Arc<str>]) -> Result<QueueStatus, Error> {
         let mut status = self.queues.queue(queue).await?;
-        if live(&status.counts) > 0 && self.topology.has_ledger() && self.broker.backlog() > 0 {
-            // Those that have just ended count as waiting until that is recorded.
+        if status.tally.pending > 0 && self.topology.has_ledger() && self.broker.backlog() > 0 {
+            // Jobs that have just ended are pending until that is recorded.
             self.recorder.drain_older(0).await;
             status = self.queues.queue(queue).await?;
         }
-        if live(&status.counts) == 0 && schedules.is_empty() {
+        if live(&status.counts) == 0 && status.tally.pending == 0 && schedules.is_empty() {
             return Ok(status);
         }
         let Counts { scheduled, ready, running, .. } = status.counts;
+        let waiting = (scheduled + ready).max(status.tally.pending.saturating_sub(running));
         let (queue, schedules) = (queue.clone(), schedules.to_vec());
-        Err(Error::QueueInUse { queue, waiting: scheduled + ready, running, schedules })
+        Err(Error::QueueInUse { queue, waiting, running, schedules })
     }
 
     /// Removes what is left of a queue without jobs; returns whether there was something.

@@ -577,6 +577,8 @@ pub struct Listing {
     pub after: Option<(Millis, JobId)>,
     /// The maximum number of jobs.
     pub limit: usize,
+    /// What is read of them.
+    pub detail: Detail,
 }
 
 /// The number of due jobs that a count examines for the one that waits longest, while each was made after its due time.

@@ -6,7 +6,7 @@ use crate::json::Timestamp;
 use crate::limits::PAYLOAD_BYTES_DEFAULT;
 use crate::model::id::{JobId, JobRef};
 use crate::model::job::{Due, Job, NewJob, Stage};
-use crate::ports::{Beginning, Change, Edit, Host, Listing, Pick, Reserve, Source, Take, Window};
+use crate::ports::{Beginning, Change, Detail, Edit, Host, Listing, Pick, Reserve, Source, Take, Window};
 use crate::rules::{Again, Decision, Finish};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -94,5 +94,5 @@ pub fn cancel() -> Change {
 pub fn listing(queue: &str) -> Listing {
     use crate::model::job::State::{Ready, Running, Scheduled};
     let states = vec![Scheduled, Ready, Running];
-    Listing { queue: Arc::from(queue), states, window: Window::ALL, after: None, limit: 1_000 }
+    Listing { queue: Arc::from(queue), states, window: Window::ALL, after: None, limit: 1_000, detail: Detail::Whole }
 }

@@ -224,7 +224,7 @@ impl Jobs {
 
     /// A page of a listing, and where it ends if there may be more.
     async fn list_page(&self, listing: &Listing, after: Option<Scored>) -> Result<(Vec<Job>, Option<Scored>), Error> {
-        let Listing { queue, states, window, after: _, limit } = listing;
+        let Listing { queue, states, window, after: _, limit, detail } = listing;
         let partition = self.partitions.keys.partition_of(queue);
         let after = after.filter(|&(at, _)| at >= window.from);
         let now = self.partitions.clock.now();
@@ -275,7 +275,7 @@ impl Jobs {
             let some: Vec<JobId> = rest.iter().take(READ_AT_ONCE.min(*limit - jobs.len())).map(|&(_, id)| id).collect();
             looked_at += some.len();
             let is_wanted = |job: &Job| job.lease_until.is_none() || wants(State::Running);
-            for job in self.live(&some, Detail::Whole).await?.into_iter().filter(is_wanted) {
+            for job in self.live(&some, *detail).await?.into_iter().filter(is_wanted) {
                 bytes += job.held_bytes();
                 jobs.push(job);
             }

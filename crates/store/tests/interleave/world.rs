@@ -77,6 +77,11 @@ impl Report {
         }
     }
 
+    /// The first of these that was not counted.
+    pub(crate) fn lacks<'a>(&self, of: &[&'a str]) -> Option<&'a str> {
+        of.iter().copied().find(|what| !self.counts.contains_key(what))
+    }
+
     pub(crate) fn counted(&self) -> String {
         let words: Vec<String> = self.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
         words.join(", ")

@@ -264,6 +264,9 @@ async fn every_reading_gets_through_a_link_that_loses_long_replies() {
         listed.extend(ids(&page));
     }
     assert_eq!(listed, first(N));
+    let heads = s.redis.list(Listing { detail: Detail::Head, ..listing(QUEUE) }).await.unwrap();
+    assert_eq!(ids(&heads), first(N), "one page");
+    assert!(heads.iter().all(|job| job.payload.is_empty()));
 
     let leased = reserve_all(&s).await;
     assert_eq!((leased.len(), ids(&leased)), (N as usize, first(N)), "each is handed out, once");

@@ -5,13 +5,14 @@ use super::documents::read_one;
 use crate::engine::base::Base;
 use crate::engine::overflow::Overflow;
 use crate::engine::stores::Topology;
+use crate::engine::unrecorded::unrecorded_ends;
 use crate::error::Error;
 use crate::json::Timestamp;
-use crate::limits::STEP_QUEUES_MAX;
+use crate::limits::{PAGE_JOBS_MAX, STEP_QUEUES_MAX};
 use crate::model::name;
-use crate::ports::{Broker, Ledger, OverflowDue, Queues, Registry, after};
+use crate::ports::{Broker, Ledger, OverflowDue, Queues, Registry, Tally, after};
 use crate::request::{Lately, QueueStatus};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Counts the jobs of queues.
@@ -54,10 +55,8 @@ impl QueueCounter {
         let limit = limit.min(STEP_QUEUES_MAX);
         let asked = Queues::From(Arc::from(from), limit);
         let mut queues: BTreeMap<Arc<str>, QueueStatus> = BTreeMap::new();
-        let (counted, tallies) = tokio::try_join!(self.broker.counts(asked.clone()), async {
-            if self.topology.has_ledger() { self.ledger.tallies(asked).await } else { Ok(Vec::new()) }
-        })?;
-        for (queue, counts, tally) in counted {
+        let (tallies, ends) = self.recorded(asked.clone()).await?;
+        for (queue, counts, tally) in self.broker.counts(asked).await? {
             let status = queues.entry(queue).or_default();
             (status.counts, status.tally) = (counts, tally.unwrap_or_default());
         }
@@ -71,7 +70,8 @@ impl QueueCounter {
         let mut statuses = Vec::with_capacity(queues.len().min(limit));
         for (queue, status) in queues.into_iter().take(limit) {
             let over = self.overflow.due(&queue).await?;
-            statuses.push(QueueStatus { queue, ..status }.with_far(over));
+            let ended = ends.get(&queue).copied().unwrap_or_default();
+            statuses.push(QueueStatus { queue, ..status }.with_far(over, ended));
         }
         Ok(statuses)
     }
@@ -80,27 +80,46 @@ impl QueueCounter {
         name::check_queue(queue)?;
         let queue: Arc<str> = Arc::from(queue);
         let over = self.overflow.due(&queue).await?;
-        Ok(self.counted(&queue).await?.with_far(over))
+        let (status, ended) = self.counted(&queue).await?;
+        Ok(status.with_far(over, ended))
     }
 
-    /// The jobs that the broker holds, and the rows of the ledger.
-    async fn counted(&self, queue: &Arc<str>) -> Result<QueueStatus, Error> {
+    /// The jobs that the broker holds, and the rows of the ledger; of these, how many are of jobs that have ended.
+    async fn counted(&self, queue: &Arc<str>) -> Result<(QueueStatus, u64), Error> {
+        let (mut tallies, mut ends) = self.recorded(Queues::one(queue)).await?;
+        let recorded = tallies.pop().map(|(_, tally)| tally);
         let counted = self.broker.counts(Queues::one(queue)).await?.pop();
-        let (counts, mut tally) = counted.map(|(_, counts, tally)| (counts, tally)).unwrap_or_default();
-        if self.topology.has_ledger() {
-            tally = self.ledger.tallies(Queues::one(queue)).await?.pop().map(|(_, tally)| tally);
-        }
+        let (counts, tally) = counted.map(|(_, counts, tally)| (counts, tally)).unwrap_or_default();
         let (queue, settings) = (queue.clone(), self.settings.of(queue).as_ref().clone());
-        let tally = tally.unwrap_or_default();
-        Ok(QueueStatus { queue, counts, tally, settings, target_held_until: None, lately: Lately::default() })
+        let tally = recorded.or(tally).unwrap_or_default();
+        let ended = ends.remove(&queue).unwrap_or_default();
+        let lately = Lately::default();
+        Ok((QueueStatus { queue, counts, tally, settings, target_held_until: None, lately }, ended))
     }
 
-    /// The jobs of a queue that wait, for their time or for a worker. Jobs that have ended count as waiting in the ledger until that is
-    /// recorded; they are left out, and as many others may be.
+    /// The tallies of the ledger, if there is one beside the broker, and by queue how many of the pending jobs have ended: these are pending
+    /// until that is recorded. Only ends in one page of the outbox are known.
+    ///
+    /// Ask the broker for its counts only after this. So a job that ends meanwhile may be counted twice, but none of those that
+    /// waited before is missing.
+    async fn recorded(&self, queues: Queues) -> Result<(Vec<(Arc<str>, Tally)>, HashMap<Arc<str>, u64>), Error> {
+        if !self.topology.has_ledger() {
+            return Ok((Vec::new(), HashMap::new()));
+        }
+        let tallies = self.ledger.tallies(queues).await?;
+        if self.broker.backlog() == 0 {
+            return Ok((tallies, HashMap::new()));
+        }
+        let has_pending = |queue: &str| tallies.iter().any(|(other, tally)| **other == *queue && tally.pending > 0);
+        let (broker, ledger) = (self.broker.as_ref(), self.ledger.as_ref());
+        let ends = unrecorded_ends(broker, ledger, PAGE_JOBS_MAX, has_pending).await?;
+        Ok((tallies, ends))
+    }
+
+    /// The jobs of a queue that wait, for their time or for a worker. It may be more than there are, if some have just ended.
     pub(in crate::engine) async fn waiting(&self, queue: &Arc<str>) -> Result<u64, Error> {
-        let unrecorded = if self.topology.has_ledger() { self.broker.backlog() as u64 } else { 0 };
-        let QueueStatus { counts, tally, .. } = self.counted(queue).await?;
-        let far = tally.pending.saturating_sub(counts.scheduled + counts.ready + counts.running + unrecorded);
+        let (QueueStatus { counts, tally, .. }, ended) = self.counted(queue).await?;
+        let far = tally.pending.saturating_sub(counts.scheduled + counts.ready + counts.running + ended);
         Ok(counts.scheduled + counts.ready + far)
     }
 
@@ -113,11 +132,11 @@ impl QueueCounter {
 
 impl QueueStatus {
     /// Counts jobs that wait in the ledger: due jobs of the overflow as ready, all others as scheduled.
-    fn with_far(mut self, over: OverflowDue) -> Self {
+    fn with_far(mut self, over: OverflowDue, ended: u64) -> Self {
         self.counts.ready += over.jobs;
         self.counts.oldest_due = self.counts.oldest_due.into_iter().chain(over.oldest_due.map(Timestamp)).min();
-        let near = self.counts.ready + self.counts.running;
-        self.counts.scheduled = self.counts.scheduled.max(self.tally.pending.saturating_sub(near));
+        let others = self.counts.ready + self.counts.running + ended;
+        self.counts.scheduled = self.counts.scheduled.max(self.tally.pending.saturating_sub(others));
         self
     }
 }
@@ -126,7 +145,9 @@ impl QueueStatus {
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, QUEUE, due_in, far, job};
-    use crate::ports::{Counts, OVERFLOW, Tally};
+    use crate::model::job::NewJob;
+    use crate::ports::{Counts, OVERFLOW};
+    use crate::request::Outcome;
     use crate::testing::fixtures::due;
     use std::time::Duration;
 
@@ -147,13 +168,33 @@ mod tests {
         assert_eq!(all.iter().map(|queue| queue.counts).collect::<Vec<_>>(), [counts]);
     }
 
+    /// Its row is pending until the outcome is recorded.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_has_ended_does_not_wait_and_hides_none_of_another_queue() {
+        let fixture = Fixture::new().await;
+        for _ in 0..2 {
+            let job = fixture.running(job()).await;
+            fixture.ledger.set_away(true);
+            fixture.settle(job.receipt(), Outcome::Complete { result: None }).await.unwrap_err();
+            fixture.ledger.set_away(false);
+        }
+        fixture.push(NewJob { queue: "other".into(), ..far() }).await;
+        assert_eq!(fixture.base.stores.broker.backlog(), 2);
+        let queues = &fixture.services.queues;
+        for (queue, waiting) in [(QUEUE, 0), ("other", 1)] {
+            assert_eq!(queues.waiting(&queue.into()).await, Ok(waiting));
+            assert_eq!(queues.queue(queue).await.unwrap().counts.scheduled, waiting);
+        }
+        assert_eq!(queues.queues().await.unwrap().iter().map(|queue| queue.counts.scheduled).sum::<u64>(), 1);
+    }
+
     /// The tally lags behind: it never takes away what the broker has counted.
     #[test]
     fn what_the_broker_has_counted_stays() {
         let counts = Counts { scheduled: 4, ready: 1, ..Counts::default() };
         let status =
             |pending| QueueStatus { counts, tally: Tally { pending, ..Tally::default() }, ..QueueStatus::default() };
-        let scheduled = |pending| status(pending).with_far(OverflowDue::default()).counts.scheduled;
+        let scheduled = |pending| status(pending).with_far(OverflowDue::default(), 0).counts.scheduled;
         assert_eq!((scheduled(0), scheduled(5), scheduled(7)), (4, 4, 6));
     }
 }

@@ -8,7 +8,6 @@
 
 mod cursor;
 mod latest;
-mod outbox;
 mod query;
 
 use crate::clock::Millis;
@@ -17,6 +16,7 @@ use crate::engine::loader::Loader;
 use crate::engine::queues::QueueCounter;
 use crate::engine::status::Status;
 use crate::engine::stores::Topology;
+use crate::engine::unrecorded::Unrecorded;
 use crate::error::Error;
 use crate::json::Timestamp;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX};
@@ -25,7 +25,6 @@ use crate::model::job::{Job, State};
 use crate::ports::{Broker, Detail, Find, Ledger, Listing, OutboxEntry, Outcomes, Queues, Window, after};
 use crate::request::{Listed, Query, QueueStatus};
 use cursor::{Cursor, wrong_cursor};
-pub(super) use outbox::Unrecorded;
 use query::check;
 pub(super) use query::check_query;
 use std::collections::{HashMap, HashSet};
@@ -295,8 +294,8 @@ impl Search {
         let mut step = if self.topology.is_shared() { limit.min(NEAR_STEP) } else { limit };
         while left > 0 && bytes < PAGE_BYTES_MAX {
             let (queue, states) = (queue.clone(), states.clone());
-            let mut jobs =
-                self.broker.list(Listing { queue, states, window: query.window(), after, limit: step }).await?;
+            let (window, detail) = (query.window(), Detail::Whole);
+            let mut jobs = self.broker.list(Listing { queue, states, window, after, limit: step, detail }).await?;
             // A short step is not the last one: jobs may have been leased since the broker looked for them.
             if jobs.is_empty() {
                 let may_be_far = self.topology.has_ledger() && query.state.states != [State::Running];

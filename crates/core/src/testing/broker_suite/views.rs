@@ -160,6 +160,7 @@ pub async fn a_listing_has_states_and_a_window(s: Subject) {
     assert_eq!(listed(&s, Listing { window, ..listing(QUEUE) }).await, [2, 3, 4].map(id));
     let after = Some((T0 - 2, id(2)));
     assert_eq!(listed(&s, Listing { window, after, ..listing(QUEUE) }).await, [3, 4].map(id));
+    assert_eq!(listed(&s, Listing { detail: Detail::Head, ..listing(QUEUE) }).await, [1, 2, 3, 4, 5].map(id));
 }
 
 /// It is live all the time, whenever a listing that goes in steps looks where.

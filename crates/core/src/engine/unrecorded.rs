@@ -1,11 +1,12 @@
-//! What the outbox has and the ledger does not, in so far as it is not found under the job's id in the broker: removals, and
-//! copies that a rule has moved to another queue.
+//! What the outbox has and the ledger does not: removals and copies that a rule has moved to another queue, which are not found under
+//! the job's id in the broker, and jobs that have ended.
 
 use crate::error::Error;
 use crate::model::id::JobId;
 use crate::model::job::Job;
 use crate::ports::{Broker, Ledger, OutboxEntry, Outcomes};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 /// The entries of an outbox, read at one moment.
 #[derive(Debug, Default)]
@@ -41,4 +42,25 @@ impl Unrecorded {
         }
         Ok(unrecorded)
     }
+}
+
+/// By queue, the jobs that have ended or are gone, of which the ledger still has a pending row. Of at most `limit` entries, only those of
+/// queues in question. A job that is recorded meanwhile may be missing; none is counted that was not pending before the call.
+pub(in crate::engine) async fn unrecorded_ends(
+    broker: &dyn Broker,
+    ledger: &dyn Ledger,
+    limit: usize,
+    is_in_question: impl Fn(&str) -> bool + Send,
+) -> Result<HashMap<Arc<str>, u64>, Error> {
+    let entries = broker.outcomes(Outcomes::Oldest { limit, age_ms: 0 }).await?;
+    let has_ended = |entry: &&OutboxEntry| matches!(entry, OutboxEntry::Removed(_)) || !entry.job().is_pending();
+    let ended = entries.iter().filter(has_ended).map(OutboxEntry::job).filter(|job| is_in_question(&job.queue));
+    let ids: Vec<JobId> = ended.map(|job| job.id).collect();
+    let mut ends = HashMap::new();
+    if !ids.is_empty() {
+        for row in ledger.get(&ids).await?.into_iter().flatten().filter(Job::is_pending) {
+            *ends.entry(row.queue).or_default() += 1;
+        }
+    }
+    Ok(ends)
 }
