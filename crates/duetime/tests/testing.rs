@@ -111,6 +111,29 @@ async fn what_is_to_happen_meanwhile_happens_at_its_time() {
     assert_eq!((crashed.crashes, crashed.state(crashed.updated_at.0 + 60_000)), (1, JobState::Ready));
 }
 
+/// The clock does not overtake a change that was made just before.
+#[tokio::test]
+async fn what_was_changed_just_before_happens_at_its_time() {
+    for round in 0..20 {
+        let (client, clock) = testing::client().await;
+        client.schedules().set("daily", Cron::new("0 7 * * *").job(Tick)).await.unwrap();
+        clock.advance(24 * HOUR).await;
+        let ticked = client.jobs().find(Query::default().kind("tick")).take(10).await.unwrap();
+        assert!(!ticked.is_empty(), "round {round}");
+
+        client.queues().pause("numbers", Pause::lasting(HOUR)).await.unwrap();
+        clock.advance(HOUR).await;
+        assert!(!client.queues().get("numbers").await.unwrap().settings.paused, "round {round}");
+
+        client.push(Count(1)).await.unwrap();
+        let request = ReserveRequest::new(Source::Queues(vec!["numbers".into()])).limit(1);
+        let leased = client.leases().reserve(request).await.unwrap().leases.remove(0).job;
+        clock.advance(HOUR).await;
+        assert_eq!(client.jobs().get(leased.id).await.unwrap().crashes, 1, "round {round}");
+        client.close().await.unwrap();
+    }
+}
+
 /// A handler pushes a job, which is run too, as one that is retried at once.
 #[tokio::test]
 async fn a_drain_follows_what_it_causes() {

@@ -81,6 +81,10 @@ impl Timers {
     pub(in crate::engine) async fn advance(&self, clock: &MovableClock, by: Span) -> Millis {
         let _one_at_a_time = self.one_at_a_time.lock().await;
         self.is_moving.store(true, Ordering::SeqCst);
+        // A loop may not know yet what was changed just before. What it was about to do may be older than the change, hence twice.
+        for _ in 0..2 {
+            self.look_again().await;
+        }
         let Span(mut left) = by;
         while left > 0 {
             let (until, now) = (self.settled().await, self.broker.now());
@@ -97,6 +101,15 @@ impl Timers {
         self.settled().await;
         self.is_moving.store(false, Ordering::SeqCst);
         self.broker.now()
+    }
+
+    /// Has every loop look anew for which instant it waits.
+    async fn look_again(&self) {
+        for until in &self.until {
+            until.store(WORKS, Ordering::SeqCst);
+        }
+        self.moved.notify_waiters();
+        self.settled().await;
     }
 
     /// Waits until every loop waits for an instant that is yet to come, or for none.
