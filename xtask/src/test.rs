@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::repo::Metadata;
+use crate::repo::{self, Metadata};
 use crate::report::{Outcome, Report, Tally};
 use crate::{neighbours, package, process, public, setup, sim};
 
@@ -58,14 +58,19 @@ pub(crate) fn outside() -> bool {
     concluded(&report, "cargo xtask outside")
 }
 
-/// Pictures each page of the dashboard into `target/screenshots`.
+/// Pictures each page of the dashboard into `target/screenshots`, and those of the book into `docs/pictures`.
 pub(crate) fn screenshots() -> Result<(), String> {
     setup::install_missing()?;
     let folder = Metadata::read()?.target_directory.join("screenshots");
     let mut test = process::cargo(["nextest", "run", "-p", "duetime-server", "--all-features", "--profile", "outside"]);
-    test.args(["each_page_is_pictured"]).env("DUETIME_SCREENSHOTS", &folder);
+    test.args(["is_pictured"]).env("DUETIME_SCREENSHOTS", &folder);
     process::run(test)?;
-    println!("the pictures are in {}", folder.display());
+    for entry in std::fs::read_dir(folder.join("book")).map_err(|error| format!("{}: {error}", folder.display()))? {
+        let picture = entry.map_err(|error| error.to_string())?;
+        let to = repo::root().join("docs/pictures").join(picture.file_name());
+        std::fs::copy(picture.path(), &to).map_err(|error| format!("{}: {error}", to.display()))?;
+    }
+    println!("the pictures are in {}, those of the book in docs/pictures", folder.display());
     Ok(())
 }
 

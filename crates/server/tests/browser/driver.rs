@@ -189,7 +189,16 @@ impl Browser {
 
     /// The whole page as a picture.
     pub(crate) fn picture(&self, file: &Path) {
-        let captured = self.tell("Page.captureScreenshot", &json!({"captureBeyondViewport": true}));
+        self.capture(file, true);
+    }
+
+    /// What a reader sees of the page at first.
+    pub(crate) fn picture_of_top(&self, file: &Path) {
+        self.capture(file, false);
+    }
+
+    fn capture(&self, file: &Path, is_whole: bool) {
+        let captured = self.tell("Page.captureScreenshot", &json!({"captureBeyondViewport": is_whole}));
         std::fs::write(file, STANDARD.decode(captured["data"].as_str().unwrap()).unwrap()).unwrap();
     }
 

@@ -2,7 +2,7 @@
 
 use super::check_quiet;
 use super::driver::Browser;
-use crate::http::server::Server;
+use crate::http::server::{Server, eventually};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -163,8 +163,7 @@ fn each_row_of_a_table_is_a_card_of_two_lines_on_a_phone() {
 #[test]
 fn each_page_is_pictured() {
     let (server, pages) = shop();
-    let folder = std::env::var_os("DUETIME_SCREENSHOTS")
-        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots"), PathBuf::from);
+    let folder = folder();
     std::fs::create_dir_all(&folder).unwrap();
     for language in ["en", "zh-CN"] {
         let browser = Browser::start(language);
@@ -183,4 +182,104 @@ fn each_page_is_pictured() {
         }
     }
     println!("screenshots: {}", folder.display());
+}
+
+/// A server as an operator finds it at night, with the pages that the book shows.
+fn at_night() -> (Server, Vec<(&'static str, String)>) {
+    let server = Server::with(&["--store", "memory", "--webhook-allow-private"]);
+    let push = |queue: &str, n: usize, delay: &str, kind: &str| {
+        let order = 4700 + n;
+        let job = json!({
+            "payload": {"order": order}, "kind": kind, "delay": delay, "tags": [format!("order:{order}")],
+            "key": format!("{kind}-{order}"),
+        });
+        server.push_to(queue, &job)
+    };
+    for n in 0..60 {
+        push("orders", n, ["30m", "50m", "25m", "2h", "9h", "3d"][n % 6], "order.cancel");
+    }
+    let reserve = |queue: &str, limit: usize, worker: &str| {
+        let body = json!({"limit": limit, "lease": "10m", "worker": worker});
+        let leased = server.post(&format!("/v1/queues/{queue}/reserve"), &body).ok();
+        let receipt = |lease: &Value| lease["receipt"].as_str().unwrap().to_owned();
+        leased["leases"].as_array().unwrap().iter().map(receipt).collect::<Vec<_>>()
+    };
+    for n in 60..100 {
+        push("orders", n, "0s", "order.cancel");
+    }
+    for receipt in reserve("orders", 38, "web-1-2071") {
+        server.post(&format!("/v1/leases/{receipt}/complete"), &json!({})).ok();
+    }
+    reserve("orders", 2, "web-1-2071");
+    for n in 0..9 {
+        push("mail", n, "0s", "mail.send");
+    }
+    let failed = ["this address does not exist", "mail.example: 451 try again later"];
+    for (n, receipt) in reserve("mail", 9, "web-2-1893").into_iter().enumerate() {
+        let body = json!({"message": failed[usize::from(n > 6)], "final": true});
+        server.post(&format!("/v1/leases/{receipt}/fail"), &body).ok();
+    }
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let target = json!({"target": {"url": format!("http://{nobody}/duetime")}, "retry": {"steps": ["5s", "1m"]}});
+    server.put("/v1/queues/merchant.notify", &target).ok();
+    for n in 0..4 {
+        push("merchant.notify", n, "0s", "merchant.notify");
+    }
+    for n in 0..2 {
+        push("invoices", n, "0s", "invoice.print");
+    }
+    server.call("/v1/queues/newsletter/pause").ok();
+    push("newsletter", 1, "0s", "newsletter.send");
+    for (name, cron, queue) in [("nightly-report", "0 3 * * *", "reports"), ("stock-check", "30 6 * * mon", "stock")] {
+        let schedule = json!({"cron": cron, "time_zone": "Asia/Shanghai", "job": {"queue": queue, "payload": {}}});
+        server.put(&format!("/v1/schedules/{name}"), &schedule).ok();
+    }
+    server.put("/v1/locks/stock-42", &json!({"owner": "web-1-2071", "ttl": "10m"})).ok();
+    let found = server.get("/v1/jobs?queue=mail&state=failed&limit=1").ok();
+    let job = found["jobs"][0]["id"].as_str().unwrap();
+    let pages = [
+        ("overview", "/".to_owned()),
+        ("queues", "/queues".to_owned()),
+        ("queue", "/queues/orders".to_owned()),
+        ("jobs", "/jobs?queue=mail".to_owned()),
+        ("job", format!("/jobs/{job}")),
+        ("failed", "/failed".to_owned()),
+        ("schedules", "/schedules".to_owned()),
+        ("schedule", "/schedules/nightly-report".to_owned()),
+        ("workers", "/workers".to_owned()),
+        ("locks", "/locks".to_owned()),
+        ("events", "/events".to_owned()),
+    ];
+    (server, pages.into())
+}
+
+/// `cargo xtask screenshots` puts these into the book.
+#[test]
+fn each_page_of_the_book_is_pictured() {
+    let (server, pages) = at_night();
+    let browser = Browser::start("en");
+    browser.set_width(1280);
+    browser.open(&server.url("/"));
+    for sentence in ["No worker asks this server", "has taken no job for", "7 failed within the last hour", "is paused"]
+    {
+        eventually(|| browser.text().contains(sentence));
+    }
+    let folder = folder().join("book");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, path) in &pages {
+        browser.open(&server.url(path));
+        check_quiet(&browser, &server);
+        let file = folder.join(format!("{name}.png"));
+        browser.picture_of_top(&file);
+        assert!(std::fs::metadata(&file).unwrap().len() > 10_000, "{}", file.display());
+        let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/dashboard.md");
+        let shown = format!("](../pictures/{name}.png)");
+        assert!(std::fs::read_to_string(book).unwrap().contains(&shown), "the book lacks {shown}");
+    }
+}
+
+/// Where pictures go.
+fn folder() -> PathBuf {
+    std::env::var_os("DUETIME_SCREENSHOTS")
+        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots"), PathBuf::from)
 }
