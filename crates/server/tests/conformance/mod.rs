@@ -13,11 +13,14 @@ use proxy::{Fault, Proxy};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const CASES: &str = include_str!("../../../../clients/conformance/cases.json");
 /// How long one look at a job waits for its end.
 const LOOK: &str = "20s";
+/// How long a server stays away.
+const AWAY: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,6 +102,8 @@ enum Meanwhile {
     StopWorker,
     /// The server stops, and comes back with the same file.
     RestartServer,
+    /// The same, after [`AWAY`].
+    LeaveServer,
     /// The first job is cancelled.
     Cancel,
 }
@@ -148,11 +153,12 @@ impl World {
         self.server.as_ref().expect("it runs")
     }
 
-    /// Stops the server and starts it again, at the same address and on the same file.
-    fn restart(&mut self) {
+    /// Stops the server and starts it again after this time, at the same address and on the same file.
+    fn restart(&mut self, after: Duration) {
         let server = self.server.take().expect("it runs");
         let listen = server.address.to_string();
         server.stop();
+        std::thread::sleep(after);
         self.server = Some(Self::serve(&self.folder, &listen));
     }
 
@@ -256,7 +262,8 @@ fn work(world: &mut World, language: Language, case: &WorkCase, queue: &str) -> 
             frozen = Some(std::mem::replace(&mut worker, other));
         }
         Meanwhile::StopWorker => worker.stop()?,
-        Meanwhile::RestartServer => world.restart(),
+        Meanwhile::RestartServer => world.restart(Duration::ZERO),
+        Meanwhile::LeaveServer => world.restart(AWAY),
         Meanwhile::Cancel => drop(world.server().call(&format!("/v1/jobs/{first}/cancel")).ok()),
     }
     let is_stopped = case.meanwhile == Meanwhile::StopWorker;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What happens to a request.
 #[derive(Clone, Debug, Deserialize)]
@@ -15,6 +16,8 @@ pub(crate) enum Harm {
     CutAfter,
     /// The server has answered, and the answer never comes.
     Hang,
+    /// The answer comes this much later.
+    Late { ms: u64 },
     /// Half of the answer comes, and the connection is cut.
     Truncate,
     /// The server gets nothing, and this comes instead.
@@ -198,8 +201,11 @@ fn relay(client: &mut TcpStream, upstream: &mut TcpStream, harm: Option<&Harm>) 
         return None;
     }
     let answer = if is_empty { answer } else { answer.with_rest(upstream)? };
+    if let Some(Harm::Late { ms }) = harm {
+        std::thread::sleep(Duration::from_millis(*ms));
+    }
     match harm {
-        None => {
+        None | Some(Harm::Late { .. }) => {
             client.write_all(format!("{}\r\n\r\n", answer.without("connection")).as_bytes()).ok()?;
             client.write_all(&answer.body).ok()
         }

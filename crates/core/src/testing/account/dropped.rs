@@ -59,12 +59,18 @@ impl Dropped {
         is_over || life.cancel_asked.as_ref().is_some_and(was_asked) || self.may_be_given_up(record)
     }
 
-    /// Whether the job may have been leased or ended while the records were read. Pages of several indexes are no snapshot, so they may
-    /// have missed it.
+    /// Whether the job may have been leased or ended, or given back by a lease that ran out, while the records were read. Pages of
+    /// several indexes are no snapshot, so they may have missed it.
     fn may_have_moved(&self, life: &Life) -> bool {
         let overlaps =
             |call: &Call| call.asked.mono <= self.read.answered.mono && call.answered.mono >= self.read.asked.mono;
-        life.leases.values().any(|held| overlaps(&held.span.call) || held.ends.iter().any(|end| overlaps(&end.call)))
+        let later = life.leases.values().skip(1).map(|held| held.span.call.asked.mono);
+        let mut given_back = life.leases.values().zip(later).map(|(held, later)| (held.span.ends_from(), later));
+        given_back.any(|(from, to)| from <= self.read.answered.mono && to >= self.read.asked.mono)
+            || life
+                .leases
+                .values()
+                .any(|held| overlaps(&held.span.call) || held.ends.iter().any(|end| overlaps(&end.call)))
     }
 
     /// Whether its workers may have crashed too often since the records were read. Nobody got an answer about that.
@@ -148,6 +154,13 @@ mod tests {
             drops(account, None);
         });
         assert_eq!(moved, [] as [String; 0], "it ended while the records were read");
+        let given_back = judged(false, |account, _| {
+            let again = Job { epoch: 2, started_at: Some(Timestamp(READ + 10)), ..job() };
+            account.leased(&again, 1_000, call(READ + 10));
+            completed(account, again.receipt(), READ + 20);
+            drops(account, None);
+        });
+        assert_eq!(given_back, [] as [String; 0], "its lease may have run out while the records were read");
         let crashed = judged(false, |account, _| drops(account, Some(Job { crashes: CRASHES_MAX - 1, ..job() })));
         assert_eq!(crashed, [] as [String; 0], "its last worker crashed");
     }

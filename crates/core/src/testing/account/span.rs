@@ -20,6 +20,11 @@ struct Asked {
 }
 
 impl Span {
+    /// The first instant at which it may have run out, by the monotonic clock.
+    pub(super) fn ends_from(&self) -> Millis {
+        self.grants.iter().map(|grant| grant.call.asked.mono + grant.length_ms).min().unwrap_or_default()
+    }
+
     pub(super) fn new(call: Call, length_ms: u64, until: Millis) -> Self {
         Self { call, grants: vec![Asked { call, length_ms, until: Some(until) }], refused: Vec::new() }
     }
