@@ -65,7 +65,7 @@
 //! | processes that share the jobs | one | many | many | one | many |
 //! | a killed process loses | nothing | nothing | nothing | everything | nothing, if it is yours; of the server's, what its store says |
 //! | a power failure loses | nothing | what Redis has not yet written to disk | nothing | everything | what its store says |
-//! | a failover, or a Redis that has lost its memory, loses | – | what was not replicated or saved | no job; one may run again | – | what its store says |
+//! | a failover, or a Redis that has lost its memory, loses | – | what was not replicated or saved | no job; some may run again | – | what its store says |
 //! | due times are by the clock of | the process | Redis | Redis | the process | the server or its Redis |
 //! | a lock may have two holders | never | for a moment after a failover | never | never | as its store |
 //! | a push within your SQL transaction | of your own SQLite file | no | of that database | no | if its store has a database |
@@ -78,6 +78,9 @@
 //! recorded. A [`JobType`] is a payload, and what its jobs have by default: kind, queue, retries, time limit, key, tags.
 //! [`push_all`](Client::push_all) pushes many at once. The client's groups find and change [jobs](Client::jobs), set up [queues](Client::queues) and recurring jobs ([`schedules`](Client::schedules)), show
 //! [workers](Client::workers), and more. [`wait`](client::Jobs::wait) returns a job once it has ended, with its result.
+//!
+//! Ids and receipts are types. Names of queues and kinds, keys and tags are text: most are literals or come from other data, so a type would add
+//! a conversion that can fail to each call. A call checks them, and its error names the one that is wrong.
 //!
 //! # Handlers and their state
 //! A handler is an async function, or a [blocking one](Worker::handle_blocking). Its arguments come in any order: the payload, the worker's
