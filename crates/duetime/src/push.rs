@@ -223,7 +223,7 @@ impl IntoFuture for Push {
     }
 }
 
-/// What becomes a job that can be pushed: a value of a [`JobType`], a [`Push`] with its options, or a [`NewJob`].
+/// A job that can be pushed: a value of a [`JobType`], a [`Push`] with its options, or a [`NewJob`].
 pub trait IntoNewJob {
     /// The job.
     ///

@@ -65,7 +65,7 @@ async fn shipped(client: &Client, count: usize) -> Vec<u64> {
     seen
 }
 
-/// What a query finds, once it finds anything.
+/// Waits until a query finds jobs, and returns them.
 async fn appeared(client: &Client, query: &Query) -> Vec<Job> {
     let found = async {
         let mut looks = tokio::time::interval(Duration::from_millis(10));

@@ -1,5 +1,5 @@
-//! What the outbox has and the ledger does not: removals and copies that a rule has moved to another queue, which are not found under
-//! the job's id in the broker, and jobs that have ended.
+//! Outcomes in the outbox that the ledger has not recorded yet: ended jobs, removals, and copies that a rule has moved to another queue.
+//! A search of the broker by id does not find removals and copies.
 
 use crate::error::Error;
 use crate::model::id::JobId;

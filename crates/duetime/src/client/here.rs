@@ -12,7 +12,7 @@ use duetime_core::engine::Imported;
 pub struct Embedded<'c>(&'c embedded::Embedded);
 
 impl Client {
-    /// What a client can do only if its engine runs in this process: on a file, in memory or on Redis.
+    /// Returns the calls that need an engine in this process: on a file, in memory or on Redis.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")]

@@ -193,7 +193,7 @@ const SYNTAX: &[[&str; 2]] = &[
     ["it is not valid", "不合法"],
 ];
 
-/// A detail that is told by its words alone.
+/// Translates a detail that has a fixed English phrase.
 pub(super) fn detail(english: &str) -> Option<String> {
     let Some(why) = english.strip_prefix("in the body: ") else {
         return DETAILS.iter().find_map(|of| told(english, *of));
