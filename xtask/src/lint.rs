@@ -14,7 +14,6 @@ pub(crate) fn run() -> bool {
     report.step("dependencies", check_deps);
     report.step("clippy", clippy);
     report.step("clients", || clients::check(&Metadata::read()?));
-    report.step("docs", docs);
     report.step("public items", public::run);
     report.finish("cargo xtask lint")
 }
@@ -47,7 +46,7 @@ fn clippy() -> Result<(), String> {
 }
 
 /// Of binaries and the server, private items too: they have hardly any others. [`public::run`] writes the pages of the other libraries.
-fn docs() -> Result<(), String> {
+pub(crate) fn docs() -> Result<(), String> {
     let common = ["--no-deps", "--all-features", "--document-private-items"].as_slice();
     doc(&[["doc", "--workspace", "--bins"].as_slice(), common].concat())?;
     doc(&[["doc", "-p", "duetime-server", "--lib"].as_slice(), common].concat())

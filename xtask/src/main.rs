@@ -35,13 +35,9 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Chore {
     /// Install what is missing, then run all tests but those of `outside`
-    Test {
-        /// How many seeds the simulation runs
-        #[arg(long, default_value_t = test::SEEDS, value_name = "N")]
-        seeds: u64,
-    },
+    Test,
     /// Run the heavy checks that seldom break: the shell client, packaging, every page of the dashboard, MariaDB twins, crates
-    /// that use ours beside others with SQLite
+    /// that use ours beside others with SQLite, many seeds of the simulation, links in the docs of private items
     Outside,
     /// Picture each page of the dashboard, in both themes and languages
     Screenshots,
@@ -49,7 +45,7 @@ enum Chore {
     Package(package::Args),
     /// Write the generated pages of the book, and build it where mdBook is installed
     Book,
-    /// Check format, clippy, docs, dependencies and tidiness
+    /// Check format, clippy, dependencies, tidiness, and the public items of the library
     Lint,
     /// Run only the tidy checks of `lint`: arrows, banned calls, file length, links, the book
     Tidy,
@@ -136,7 +132,7 @@ enum Chore {
 
 fn main() -> ExitCode {
     let passed = match Arguments::parse().chore {
-        Chore::Test { seeds } => test::run(seeds),
+        Chore::Test => test::run(),
         Chore::Outside => test::outside(),
         Chore::Screenshots => shown(&test::screenshots()),
         Chore::Package(args) => shown(&package::run(args)),

@@ -12,6 +12,9 @@ use crate::{process, setup, test};
 /// Default seeds of `cargo xtask sim`.
 pub(crate) const SEEDS: u64 = 2_000;
 
+/// The variable that sets how many seeds of the simulation the tests run.
+pub(crate) const SIM_SEEDS: &str = "DUETIME_SIM_SEEDS";
+
 /// The variable that sets how long the tests try interleavings, in seconds.
 pub(crate) const INTERLEAVE_SECONDS: &str = "DUETIME_INTERLEAVE_SECONDS";
 
@@ -36,7 +39,7 @@ pub(crate) const FUZZ_SECONDS: u64 = 600;
 pub(crate) fn simulate(seeds: u64, from: u64) -> Result<(), String> {
     let mut command = process::cargo(["test", "--release", "-p", "duetime-core", "--features", "testing"]);
     command.args(["--test", "simulation", "the_promises", "--", "--nocapture"]);
-    command.env("DUETIME_SIM_SEEDS", seeds.to_string()).env("DUETIME_SIM_FROM", from.to_string());
+    command.env(SIM_SEEDS, seeds.to_string()).env("DUETIME_SIM_FROM", from.to_string());
     process::run(command)
 }
 

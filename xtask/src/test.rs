@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 
 use crate::repo::{self, Metadata};
 use crate::report::{Outcome, Report, Tally};
-use crate::{neighbours, package, process, public, setup, sim};
+use crate::{lint, neighbours, package, process, public, setup, sim};
 
 /// Names the server's release binary to tests that run the real thing, so that they try what users get. A test that is run
 /// without it takes the binary that cargo built beside it: so does `cargo xtask test`, which has no time for both.
 pub(crate) const SERVER_BINARY: &str = "DUETIME_BIN";
 
-/// Seeds of the simulation in a run of all tests.
-pub(crate) const SEEDS: u64 = 100;
+/// Seeds of the simulation in a run of all tests: a debug build is slow. `outside` runs more of them in a release build.
+const SEEDS: u64 = 10;
 /// Seconds of interleavings on a real Redis in a run of all tests.
-const INTERLEAVE_SECONDS: u64 = 120;
+const INTERLEAVE_SECONDS: u64 = 60;
 
 /// Runs everything except what [`outside`] runs; returns whether all passed.
-pub(crate) fn run(seeds: u64) -> bool {
+pub(crate) fn run() -> bool {
     let mut report = Report::begin();
     // Packages are fetched and unpacked while the tests are compiled.
     let programs = std::thread::spawn(setup::install_missing);
@@ -33,7 +33,6 @@ pub(crate) fn run(seeds: u64) -> bool {
     if let Some(metadata) = &metadata {
         report.step("tests", || workspace_tests(metadata, "default"));
         report.step("doc tests", doc_tests);
-        report.step("simulation", || sim::simulate(seeds, 0));
     }
     concluded(&report, "cargo xtask test")
 }
@@ -54,6 +53,7 @@ pub(crate) fn outside() -> bool {
         report.step("neighbours", neighbours::run);
         report.step("semver", public::semver);
         report.step("simulation", || sim::simulate(sim::SEEDS, 0));
+        report.step("docs", lint::docs);
     }
     concluded(&report, "cargo xtask outside")
 }
@@ -119,7 +119,7 @@ fn workspace_tests(metadata: &Metadata, profile: &str) -> Outcome {
         }
         process::cargo(["test", "--workspace", "--all-features", "--no-fail-fast", "--lib", "--bins", "--tests"])
     };
-    command.env(sim::INTERLEAVE_SECONDS, INTERLEAVE_SECONDS.to_string());
+    command.env(sim::INTERLEAVE_SECONDS, INTERLEAVE_SECONDS.to_string()).env(sim::SIM_SEEDS, SEEDS.to_string());
     if setup::has_nextest() { nextest(command, metadata, profile) } else { libtest(command) }
 }
 

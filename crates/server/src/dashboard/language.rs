@@ -45,7 +45,8 @@ impl Language {
     /// The reader's choice, or else the browser's preference.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let chosen = cookie(headers, COOKIE).and_then(Self::of_tag);
-        let preferred = || preferred(headers.get(ACCEPT_LANGUAGE)?.to_str().ok()?);
+        let accepted = || headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|header| header.to_str().ok());
+        let preferred = || preferred(accepted());
         chosen.or_else(preferred).unwrap_or(Self::English)
     }
 
@@ -108,16 +109,18 @@ impl Language {
     }
 }
 
-/// The language with the highest quality of an `Accept-Language`, such as `zh-CN, en;q=0.5`; of several the first. Any language
-/// (`*`) is English.
-fn preferred(header: &str) -> Option<Language> {
+/// The language with the highest quality in the headers `Accept-Language`, such as `zh-CN, en;q=0.5`; of several the first. Any
+/// language (`*`) is English. Qualities are from 0 to 1; a range with another one does not count.
+fn preferred<'h>(headers: impl Iterator<Item = &'h str>) -> Option<Language> {
     let mut best = (0.0, None);
-    for range in header.split(',') {
+    for range in headers.flat_map(|header| header.split(',')) {
         let mut parts = range.split(';').map(str::trim);
         let tag = parts.next().unwrap_or_default();
         let language = if tag == "*" { Some(Language::English) } else { Language::of_tag(tag) };
-        let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse::<f32>);
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+        let quality = weight.map_or(Ok(1.0), str::parse::<f32>);
         if let (Some(language), Ok(quality)) = (language, quality)
+            && (0.0..=1.0).contains(&quality)
             && quality > best.0
         {
             best = (quality, Some(language));
@@ -155,11 +158,14 @@ mod tests {
             ("fr, *;q=0.5, zh;q=0.1", Language::English),
             ("fr, zh;q=0.1", Language::Chinese),
             ("zh;q=much", Language::English),
+            ("zh;q=2, en;q=0.1", Language::English),
+            ("en;Q=0.5, zh", Language::Chinese),
             ("zh; q=0.9, en ;q=0.8", Language::Chinese),
             ("", Language::English),
         ] {
             assert_eq!(of(&[("accept-language", header)]), language, "{header}");
         }
+        assert_eq!(of(&[("accept-language", "fr"), ("accept-language", "zh")]), Language::Chinese, "two headers");
     }
 
     #[test]

@@ -7,9 +7,9 @@ use serde_json::json;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-/// The receipts of all due jobs of a queue, for a worker that asks now.
+/// The receipts of due jobs of a queue, for a worker that asks now and keeps them for longer than the test takes.
 fn lease(server: &Server, queue: &str, limit: usize) -> Vec<String> {
-    let reserved = server.post(&format!("/v1/queues/{queue}/reserve"), &json!({ "limit": limit })).ok();
+    let reserved = server.post(&format!("/v1/queues/{queue}/reserve"), &json!({"limit": limit, "lease": "10m"})).ok();
     let receipt = |lease: &serde_json::Value| lease["receipt"].as_str().unwrap().to_owned();
     reserved["leases"].as_array().unwrap().iter().map(receipt).collect()
 }
