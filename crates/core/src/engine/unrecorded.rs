@@ -2,10 +2,11 @@
 //! A search of the broker by id does not find removals and copies.
 
 use crate::error::Error;
+use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::Job;
 use crate::ports::{Broker, Ledger, OutboxEntry, Outcomes};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// The entries of an outbox, read at one moment.
@@ -44,23 +45,52 @@ impl Unrecorded {
     }
 }
 
-/// By queue, the jobs that have ended or are gone, of which the ledger still has a pending row. Of at most `limit` entries, only those of
-/// queues in question. A job that is recorded meanwhile may be missing; none is counted that was not pending before the call.
-pub(in crate::engine) async fn unrecorded_ends(
-    broker: &dyn Broker,
-    ledger: &dyn Ledger,
-    limit: usize,
-    is_in_question: impl Fn(&str) -> bool + Send,
-) -> Result<HashMap<Arc<str>, u64>, Error> {
-    let entries = broker.outcomes(Outcomes::Oldest { limit, age_ms: 0 }).await?;
-    let has_ended = |entry: &&OutboxEntry| matches!(entry, OutboxEntry::Removed(_)) || !entry.job().is_pending();
-    let ended = entries.iter().filter(has_ended).map(OutboxEntry::job).filter(|job| is_in_question(&job.queue));
-    let ids: Vec<JobId> = ended.map(|job| job.id).collect();
-    let mut ends = HashMap::new();
-    if !ids.is_empty() {
-        for row in ledger.get(&ids).await?.into_iter().flatten().filter(Job::is_pending) {
-            *ends.entry(row.queue).or_default() += 1;
+/// Pages of the outbox of a partition that are searched for ends, at most.
+const ENDS_PAGES_MAX: usize = 20;
+
+/// Jobs that have ended or are gone, and may still have a pending row: their ids, with the version in which they ended.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct UnrecordedEnds(BTreeMap<JobId, u64>);
+
+impl UnrecordedEnds {
+    /// Those of these queues in the outbox: in its [`ENDS_PAGES_MAX`] oldest pages of each partition.
+    pub(in crate::engine) async fn read(broker: &dyn Broker, queues: &BTreeSet<Arc<str>>) -> Result<Self, Error> {
+        let mut ends = Self::default();
+        let partitions: BTreeSet<u16> = queues.iter().map(|queue| broker.partition(queue)).collect();
+        for partition in partitions {
+            let mut skip = 0;
+            for _ in 0..ENDS_PAGES_MAX {
+                let page = Outcomes::In { partition, skip, limit: STEP_JOBS_MAX };
+                let entries = broker.outcomes(page).await?;
+                skip += entries.len();
+                ends.add(&entries, queues);
+                // This backlog is that of all partitions.
+                if entries.is_empty() || skip >= broker.backlog() {
+                    break;
+                }
+            }
         }
+        Ok(ends)
     }
-    Ok(ends)
+
+    fn add(&mut self, entries: &[OutboxEntry], queues: &BTreeSet<Arc<str>>) {
+        let has_ended = |entry: &&OutboxEntry| matches!(entry, OutboxEntry::Removed(_)) || !entry.job().is_pending();
+        let ended = entries.iter().filter(has_ended).map(OutboxEntry::job);
+        self.0.extend(ended.filter(|job| queues.contains(&job.queue)).map(|job| (job.id, job.version)));
+    }
+
+    /// By queue, how many of them have a pending row that does not know of the end.
+    pub(in crate::engine) async fn pending(&self, ledger: &dyn Ledger) -> Result<HashMap<Arc<str>, u64>, Error> {
+        let mut pending = HashMap::new();
+        let ids: Vec<JobId> = self.0.keys().copied().collect();
+        for ids in ids.chunks(STEP_JOBS_MAX) {
+            for row in ledger.get(ids).await?.into_iter().flatten() {
+                // A job that was retried by hand is pending in a later version.
+                if row.is_pending() && row.version < self.0[&row.id] {
+                    *pending.entry(row.queue).or_default() += 1;
+                }
+            }
+        }
+        Ok(pending)
+    }
 }

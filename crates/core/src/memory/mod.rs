@@ -131,9 +131,10 @@ impl Outbox for Memory {
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
         Ok(self.with(|held, now| match which {
             Outcomes::Oldest { limit, age_ms } => match now.mono.checked_sub(age_ms) {
-                Some(until) => held.outbox.oldest(limit, until),
+                Some(until) => held.outbox.oldest(0, limit, until),
                 None => Vec::new(),
             },
+            Outcomes::In { partition: _, skip, limit } => held.outbox.oldest(skip, limit, Millis::MAX),
             Outcomes::Of(id) => held.outbox.get(id).cloned().into_iter().collect(),
         }))
     }

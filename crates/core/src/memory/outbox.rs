@@ -58,9 +58,9 @@ impl Outbox {
         self.bytes
     }
 
-    /// The oldest entries written until `until`.
-    pub(super) fn oldest(&self, limit: usize, until: Millis) -> Vec<OutboxEntry> {
-        let old = self.order.values().take_while(|&&(at, _)| at <= until).take(limit);
+    /// The oldest entries written until `until`, without the first `skip`.
+    pub(super) fn oldest(&self, skip: usize, limit: usize, until: Millis) -> Vec<OutboxEntry> {
+        let old = self.order.values().take_while(|&&(at, _)| at <= until).skip(skip).take(limit);
         old.filter_map(|&(_, id)| self.get(id).cloned()).collect()
     }
 
@@ -96,6 +96,6 @@ mod tests {
         }
         assert_eq!((outbox.len(), outbox.order.len()), (1, 1));
         assert_eq!(outbox.bytes(), job(1).held_bytes() as u64);
-        assert_eq!(outbox.oldest(10, 1_000).len(), 1);
+        assert_eq!(outbox.oldest(0, 10, 1_000).len(), 1);
     }
 }

@@ -42,4 +42,13 @@ pub enum Outcomes {
     },
     /// The entry of one job.
     Of(JobId),
+    /// The entries of one [partition](super::Broker::partition), oldest first.
+    In {
+        /// The partition.
+        partition: u16,
+        /// Leaves out this many of the oldest ones. If some are forgotten between two pages, the second page lacks as many.
+        skip: usize,
+        /// The maximum number of entries.
+        limit: usize,
+    },
 }

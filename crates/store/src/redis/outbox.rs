@@ -13,6 +13,7 @@ impl Jobs {
     pub(super) async fn outcomes_which(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
         let (limit, age_ms) = match which {
             Outcomes::Of(id) => return self.outcomes_of(&[id]).await,
+            Outcomes::In { partition, skip, limit } => return self.oldest_in(partition, 0, skip, limit).await,
             Outcomes::Oldest { limit, age_ms } => (limit, age_ms),
         };
         let (mut entries, mut bytes) = (Vec::new(), 0);
@@ -26,16 +27,28 @@ impl Jobs {
             if left == 0 || bytes > CALL_BYTES_MAX {
                 break;
             }
-            let arguments = |text: &mut Text| {
-                text.number(left as u64);
-                text.number(age_ms);
-            };
-            let mut reply = self.partitions.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
-            let some = read(reply.list()?)?;
+            let some = self.oldest_in(partition, age_ms, 0, left).await?;
             bytes += some.iter().map(|entry| entry.job().held_bytes()).sum::<usize>();
             entries.extend(some);
-            self.entry_backlog(partition, reply.number()? as u64);
         }
+        Ok(entries)
+    }
+
+    async fn oldest_in(
+        &self,
+        partition: u16,
+        age_ms: u64,
+        skip: usize,
+        limit: usize,
+    ) -> Result<Vec<OutboxEntry>, Error> {
+        let arguments = |text: &mut Text| {
+            text.number(limit as u64);
+            text.number(age_ms);
+            text.number(skip as u64);
+        };
+        let mut reply = self.partitions.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
+        let entries = read(reply.list()?)?;
+        self.entry_backlog(partition, reply.number()? as u64);
         Ok(entries)
     }
 
@@ -45,8 +58,7 @@ impl Jobs {
             let mut left = chosen.as_slice();
             while !left.is_empty() {
                 let arguments = |text: &mut Text| {
-                    text.number(0);
-                    text.number(0);
+                    (0..3).for_each(|_| text.number(0));
                     left.iter().for_each(|&i| text.push(&bytes(ids[i])));
                 };
                 let mut reply = self.partitions.run(partition, &scripts::OUTCOMES, &[], arguments).await?;

@@ -5,15 +5,31 @@ use super::documents::read_one;
 use crate::engine::base::Base;
 use crate::engine::overflow::Overflow;
 use crate::engine::stores::Topology;
-use crate::engine::unrecorded::unrecorded_ends;
+use crate::engine::unrecorded::UnrecordedEnds;
 use crate::error::Error;
 use crate::json::Timestamp;
-use crate::limits::{PAGE_JOBS_MAX, STEP_QUEUES_MAX};
+use crate::limits::STEP_QUEUES_MAX;
 use crate::model::name;
-use crate::ports::{Broker, Ledger, OverflowDue, Queues, Registry, Tally, after};
-use crate::request::{Lately, QueueStatus};
-use std::collections::{BTreeMap, HashMap};
+use crate::ports::{Broker, Counts, Ledger, OverflowDue, Queues, Registry, Tally, after};
+use crate::request::{Lately, QueueSettings, QueueStatus};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+
+/// How often a queue is read, at most, until it does not change meanwhile.
+const READINGS_MAX: usize = 3;
+
+/// The jobs of a queue.
+#[derive(Debug, Default)]
+struct Counted {
+    /// In the broker.
+    counts: Counts,
+    /// In the ledger.
+    tally: Tally,
+    /// Pending jobs that only the ledger has, at most.
+    far: u64,
+    /// Something happened while they were counted. Otherwise all of this is exact.
+    has_changed: bool,
+}
 
 /// Counts the jobs of queues.
 pub(in crate::engine) struct QueueCounter {
@@ -53,25 +69,20 @@ impl QueueCounter {
 
     pub(in crate::engine) async fn queues_from(&self, from: &str, limit: usize) -> Result<Vec<QueueStatus>, Error> {
         let limit = limit.min(STEP_QUEUES_MAX);
-        let asked = Queues::From(Arc::from(from), limit);
-        let mut queues: BTreeMap<Arc<str>, QueueStatus> = BTreeMap::new();
-        let (tallies, ends) = self.recorded(asked.clone()).await?;
-        for (queue, counts, tally) in self.broker.counts(asked).await? {
-            let status = queues.entry(queue).or_default();
-            (status.counts, status.tally) = (counts, tally.unwrap_or_default());
-        }
-        for (queue, tally) in tallies {
-            queues.entry(queue).or_default().tally = tally;
-        }
+        let mut queues = self.read(Queues::From(Arc::from(from), limit)).await?;
+        let mut set = HashMap::new();
         for (queue, settings) in self.settings.from(from, limit) {
-            queues.entry(queue).or_default().settings = settings.as_ref().clone();
+            queues.entry(queue.clone()).or_default();
+            set.insert(queue, settings);
         }
         // Each of the three answered its first ones, so the first ones of the union are complete.
-        let mut statuses = Vec::with_capacity(queues.len().min(limit));
-        for (queue, status) in queues.into_iter().take(limit) {
+        let mut queues: BTreeMap<_, _> = queues.into_iter().take(limit).collect();
+        self.read_changed(&mut queues).await?;
+        let mut statuses = Vec::with_capacity(queues.len());
+        for (queue, counted) in queues {
             let over = self.overflow.due(&queue).await?;
-            let ended = ends.get(&queue).copied().unwrap_or_default();
-            statuses.push(QueueStatus { queue, ..status }.with_far(over, ended));
+            let settings = set.get(&queue).map(|settings| settings.as_ref().clone()).unwrap_or_default();
+            statuses.push(counted.status(queue, settings, over));
         }
         Ok(statuses)
     }
@@ -80,47 +91,67 @@ impl QueueCounter {
         name::check_queue(queue)?;
         let queue: Arc<str> = Arc::from(queue);
         let over = self.overflow.due(&queue).await?;
-        let (status, ended) = self.counted(&queue).await?;
-        Ok(status.with_far(over, ended))
+        let settings = self.settings.of(&queue).as_ref().clone();
+        Ok(self.counted(&queue).await?.status(queue, settings, over))
     }
 
-    /// The jobs that the broker holds, and the rows of the ledger; of these, how many are of jobs that have ended.
-    async fn counted(&self, queue: &Arc<str>) -> Result<(QueueStatus, u64), Error> {
-        let (mut tallies, mut ends) = self.recorded(Queues::one(queue)).await?;
-        let recorded = tallies.pop().map(|(_, tally)| tally);
-        let counted = self.broker.counts(Queues::one(queue)).await?.pop();
-        let (counts, tally) = counted.map(|(_, counts, tally)| (counts, tally)).unwrap_or_default();
-        let (queue, settings) = (queue.clone(), self.settings.of(queue).as_ref().clone());
-        let tally = recorded.or(tally).unwrap_or_default();
-        let ended = ends.remove(&queue).unwrap_or_default();
-        let lately = Lately::default();
-        Ok((QueueStatus { queue, counts, tally, settings, target_held_until: None, lately }, ended))
-    }
-
-    /// The tallies of the ledger, if there is one beside the broker, and by queue how many of the pending jobs have ended: these are pending
-    /// until that is recorded. Only ends in one page of the outbox are known.
-    ///
-    /// Ask the broker for its counts only after this. So a job that ends meanwhile may be counted twice, but none of those that
-    /// waited before is missing.
-    async fn recorded(&self, queues: Queues) -> Result<(Vec<(Arc<str>, Tally)>, HashMap<Arc<str>, u64>), Error> {
-        if !self.topology.has_ledger() {
-            return Ok((Vec::new(), HashMap::new()));
-        }
-        let tallies = self.ledger.tallies(queues).await?;
-        if self.broker.backlog() == 0 {
-            return Ok((tallies, HashMap::new()));
-        }
-        let has_pending = |queue: &str| tallies.iter().any(|(other, tally)| **other == *queue && tally.pending > 0);
-        let (broker, ledger) = (self.broker.as_ref(), self.ledger.as_ref());
-        let ends = unrecorded_ends(broker, ledger, PAGE_JOBS_MAX, has_pending).await?;
-        Ok((tallies, ends))
-    }
-
-    /// The jobs of a queue that wait, for their time or for a worker. It may be more than there are, if some have just ended.
+    /// The jobs of a queue that wait, for their time or for a worker. It may be more than there are, if some have just been pushed or ended,
+    /// but not less.
     pub(in crate::engine) async fn waiting(&self, queue: &Arc<str>) -> Result<u64, Error> {
-        let (QueueStatus { counts, tally, .. }, ended) = self.counted(queue).await?;
-        let far = tally.pending.saturating_sub(counts.scheduled + counts.ready + counts.running + ended);
+        let Counted { counts, far, .. } = self.counted(queue).await?;
         Ok(counts.scheduled + counts.ready + far)
+    }
+
+    async fn counted(&self, queue: &Arc<str>) -> Result<Counted, Error> {
+        let mut counted = self.read(Queues::one(queue)).await?;
+        self.read_changed(&mut counted).await?;
+        Ok(counted.remove(queue).unwrap_or_default())
+    }
+
+    /// Reads again the queues that changed while they were read.
+    async fn read_changed(&self, queues: &mut BTreeMap<Arc<str>, Counted>) -> Result<(), Error> {
+        for _ in 1..READINGS_MAX {
+            let changed = queues.iter().filter(|(_, counted)| counted.has_changed).map(|(queue, _)| queue.clone());
+            let changed: Vec<Arc<str>> = changed.collect();
+            if changed.is_empty() {
+                break;
+            }
+            queues.extend(self.read(Queues::Named(changed)).await?);
+        }
+        Ok(())
+    }
+
+    /// The jobs of queues in the broker, and in the ledger if there is one beside it.
+    ///
+    /// Both change meanwhile, so they are read twice. A pending row is far if the broker does not hold its job and has not ended it. Of
+    /// all rows that were pending at any time between the two readings, those are taken off that the broker held at its second one, and
+    /// those that it had ended before that. Both are among these rows, and no job is both; so no far job is missing.
+    async fn read(&self, queues: Queues) -> Result<BTreeMap<Arc<str>, Counted>, Error> {
+        if !self.topology.has_ledger() {
+            let counted = |(queue, counts, tally): (_, _, Option<Tally>)| {
+                (queue, Counted { counts, tally: tally.unwrap_or_default(), ..Counted::default() })
+            };
+            return Ok(self.broker.counts(queues).await?.into_iter().map(counted).collect());
+        }
+        let (broker, ledger) = (self.broker.as_ref(), self.ledger.as_ref());
+        let before: HashMap<Arc<str>, Tally> = ledger.tallies(queues.clone()).await?.into_iter().collect();
+        let held_before = held(broker, queues.clone()).await?;
+        let with_pending = before.iter().filter(|(_, tally)| tally.pending > 0).map(|(queue, _)| queue.clone());
+        let ends = UnrecordedEnds::read(broker, &with_pending.collect()).await?;
+        let held = held(broker, queues.clone()).await?;
+        let ended = ends.pending(ledger).await?;
+        let tallies: HashMap<Arc<str>, Tally> = ledger.tallies(queues).await?.into_iter().collect();
+        let names: BTreeSet<&Arc<str>> = before.keys().chain(held.keys()).chain(tallies.keys()).collect();
+        let counted = names.into_iter().map(|queue| {
+            let of = |tallies: &HashMap<Arc<str>, Tally>| tallies.get(queue).copied().unwrap_or_default();
+            let live = |held: &HashMap<Arc<str>, Counts>| held.get(queue).copied().unwrap_or_default();
+            let (before, tally, counts) = (of(&before), of(&tallies), live(&held));
+            let known = jobs(counts) + ended.get(queue).copied().unwrap_or_default();
+            let far = pending_at_most(&before, &tally).saturating_sub(known);
+            let has_changed = before != tally || jobs(live(&held_before)) != jobs(counts);
+            (queue.clone(), Counted { counts, tally, far, has_changed })
+        });
+        Ok(counted.collect())
     }
 
     pub(in crate::engine) async fn queue_versioned(&self, queue: &str) -> Result<(QueueStatus, u64), Error> {
@@ -130,14 +161,31 @@ impl QueueCounter {
     }
 }
 
-impl QueueStatus {
-    /// Counts jobs that wait in the ledger: due jobs of the overflow as ready, all others as scheduled.
-    fn with_far(mut self, over: OverflowDue, ended: u64) -> Self {
-        self.counts.ready += over.jobs;
-        self.counts.oldest_due = self.counts.oldest_due.into_iter().chain(over.oldest_due.map(Timestamp)).min();
-        let others = self.counts.ready + self.counts.running + ended;
-        self.counts.scheduled = self.counts.scheduled.max(self.tally.pending.saturating_sub(others));
-        self
+async fn held(broker: &dyn Broker, queues: Queues) -> Result<HashMap<Arc<str>, Counts>, Error> {
+    Ok(broker.counts(queues).await?.into_iter().map(|(queue, counts, _)| (queue, counts)).collect())
+}
+
+fn jobs(counts: Counts) -> u64 {
+    counts.scheduled + counts.ready + counts.running
+}
+
+/// The rows that were pending at any time between two readings, at most: those that still were at the second one, and those that ended
+/// meanwhile.
+fn pending_at_most(before: &Tally, after: &Tally) -> u64 {
+    let ended = |Tally { totals, .. }: &Tally| totals.succeeded + totals.failed + totals.cancelled;
+    // The totals of a queue begin again once its last row is gone.
+    let left = ended(after).checked_sub(ended(before)).unwrap_or(before.pending);
+    before.pending.max(after.pending + left)
+}
+
+impl Counted {
+    /// Counts far jobs as what they are: due ones, of the overflow, as ready, all others as scheduled.
+    fn status(self, queue: Arc<str>, settings: QueueSettings, over: OverflowDue) -> QueueStatus {
+        let Self { mut counts, tally, far, has_changed: _ } = self;
+        counts.ready += over.jobs;
+        counts.oldest_due = counts.oldest_due.into_iter().chain(over.oldest_due.map(Timestamp)).min();
+        counts.scheduled += far.saturating_sub(over.jobs);
+        QueueStatus { queue, counts, tally, settings, target_held_until: None, lately: Lately::default() }
     }
 }
 
@@ -145,11 +193,16 @@ impl QueueStatus {
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, QUEUE, due_in, far, job};
+    use crate::limits::STEP_JOBS_MAX;
     use crate::model::job::NewJob;
-    use crate::ports::{Counts, OVERFLOW};
+    use crate::ports::{OVERFLOW, Totals};
     use crate::request::Outcome;
     use crate::testing::fixtures::due;
+    use crate::testing::mortal::When;
+    use crate::testing::{ModelLedger, Shared, TokioClock};
     use std::time::Duration;
+
+    const DONE: Outcome = Outcome::Complete { result: None };
 
     #[tokio::test(start_paused = true)]
     async fn each_job_of_a_queue_is_counted_once_wherever_it_is() {
@@ -175,7 +228,7 @@ mod tests {
         for _ in 0..2 {
             let job = fixture.running(job()).await;
             fixture.ledger.set_away(true);
-            fixture.settle(job.receipt(), Outcome::Complete { result: None }).await.unwrap_err();
+            fixture.settle(job.receipt(), DONE).await.unwrap_err();
             fixture.ledger.set_away(false);
         }
         fixture.push(NewJob { queue: "other".into(), ..far() }).await;
@@ -188,13 +241,77 @@ mod tests {
         assert_eq!(queues.queues().await.unwrap().iter().map(|queue| queue.counts.scheduled).sum::<u64>(), 1);
     }
 
-    /// The tally lags behind: it never takes away what the broker has counted.
+    /// Another process pushes, runs and ends jobs between any two readings.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_is_pushed_or_ends_while_its_queue_is_counted_hides_none() {
+        for verb in ["tallies", "counts", "outcomes", "get"] {
+            let (broker, ledger) = (Shared::new(Arc::new(TokioClock::new())), ModelLedger::default());
+            let one = Fixture::sharing(&broker, &ledger).await;
+            let other = Fixture::sharing(&broker, &ledger).await;
+            for _ in 0..3 {
+                one.push(far()).await;
+            }
+            let ends = other.running(job()).await;
+            // Its end is not recorded yet, so rows are read.
+            let runs = other.running(job()).await;
+            other.settle(runs.receipt(), DONE).await.unwrap();
+            for when in [When::Before, When::After] {
+                one.life.freeze_at(verb, when, Duration::from_secs(1));
+                let count = async {
+                    let queues = one.services.queues.clone();
+                    (queues.queue(QUEUE).await.unwrap().counts, queues.waiting(&QUEUE.into()).await.unwrap())
+                };
+                let change = async {
+                    for n in 0..5 {
+                        let job = other.running(job()).await;
+                        if n % 2 == 0 {
+                            other.settle(job.receipt(), DONE).await.unwrap();
+                        }
+                    }
+                };
+                let ((counts, waiting), ()) = tokio::join!(count, change);
+                assert_eq!((counts.scheduled, counts.ready, waiting), (3, 0, 3), "{verb}, {when:?}");
+            }
+            other.settle(ends.receipt(), DONE).await.unwrap();
+            assert_eq!(
+                one.services.queues.waiting(&QUEUE.into()).await,
+                Ok(3),
+                "at once, though another process ended it"
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn jobs_that_end_at_once_do_not_wait_however_many_they_are() {
+        let fixture = Fixture::new().await;
+        for _ in 0..2 * STEP_JOBS_MAX + 500 {
+            fixture.push(job()).await;
+        }
+        fixture.push(far()).await;
+        fixture.ledger.set_away(true);
+        while let leases @ [_, ..] = fixture.lease(STEP_JOBS_MAX).await.as_slice() {
+            let settles = leases.iter().map(|job| (job.receipt(), DONE)).collect();
+            fixture.services.settler.settle(settles).await;
+        }
+        fixture.ledger.set_away(false);
+        assert_eq!(fixture.base.stores.broker.backlog(), 2 * STEP_JOBS_MAX + 500);
+        assert_eq!(fixture.services.queues.queue(QUEUE).await.unwrap().counts.scheduled, 1);
+        assert_eq!(fixture.services.queues.queues().await.unwrap()[0].counts.scheduled, 1);
+        assert_eq!(fixture.services.queues.waiting(&QUEUE.into()).await, Ok(1));
+    }
+
+    /// Jobs that came and ended meanwhile, that were retried, and totals that began again.
     #[test]
-    fn what_the_broker_has_counted_stays() {
-        let counts = Counts { scheduled: 4, ready: 1, ..Counts::default() };
-        let status =
-            |pending| QueueStatus { counts, tally: Tally { pending, ..Tally::default() }, ..QueueStatus::default() };
-        let scheduled = |pending| status(pending).with_far(OverflowDue::default(), 0).counts.scheduled;
-        assert_eq!((scheduled(0), scheduled(5), scheduled(7)), (4, 4, 6));
+    fn no_row_that_was_pending_between_two_readings_is_left_out() {
+        let tally = |pending, pushed, succeeded| {
+            let totals = Totals { pushed, succeeded, ..Totals::default() };
+            Tally { pending, totals, ..Tally::default() }
+        };
+        let most = |before, after| super::pending_at_most(&before, &after);
+        assert_eq!(most(tally(3, 3, 0), tally(3, 3, 0)), 3);
+        assert_eq!(most(tally(3, 3, 0), tally(8, 10, 2)), 10, "seven came, two of all ended");
+        assert_eq!(most(tally(3, 9, 6), tally(7, 9, 6)), 7, "four were retried");
+        assert_eq!(most(tally(3, 3, 0), tally(1, 3, 0)), 3, "two were deleted");
+        assert_eq!(most(tally(3, 9, 6), tally(2, 2, 0)), 5, "all ended, then two came");
     }
 }

@@ -4,7 +4,7 @@ use super::Subject;
 use crate::clock::Millis;
 use crate::model::job::{Job, State};
 use crate::ports::{Change, Edit, Extend, OutboxEntry, Outcomes, Put, Queues, Room, Update};
-use crate::testing::fixtures::{T0, again, cancel, due, id, job, success};
+use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, success};
 
 fn priority(priority: u32) -> Change {
     Change::Update(Update { priority: Some(priority), ..Update::default() })
@@ -94,6 +94,13 @@ pub async fn entries_have_an_age_and_a_limit(s: Subject) {
     assert_eq!(ids(10, 2_001).await, [1, 2].map(id));
     assert_eq!(ids(2, 0).await, [1, 2].map(id));
     assert_eq!(ids(10, 60_000).await, []);
+    let pages = async |skip, limit| {
+        let page = Outcomes::In { partition: s.broker.partition(QUEUE), skip, limit };
+        s.broker.outcomes(page).await.unwrap().iter().map(|entry| entry.job().id).collect::<Vec<_>>()
+    };
+    assert_eq!(pages(0, 3).await, [1, 2, 3].map(id));
+    assert_eq!(pages(3, 3).await, [id(4)]);
+    assert_eq!(pages(4, 3).await, []);
     s.forget(id(1), u64::MAX).await;
     assert_eq!(ids(2, 0).await, [2, 3].map(id));
 }
