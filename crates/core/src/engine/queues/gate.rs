@@ -7,6 +7,7 @@
 //!
 //! Retries, released and moved jobs, and imports need no permit.
 
+use super::index::WaitingLimit;
 use super::{QueueCounter, Settings};
 use crate::clock::Millis;
 use crate::engine::base::Base;
@@ -26,15 +27,6 @@ pub(super) const COUNT_EVERY: Duration = Duration::from_millis(100);
 pub(in crate::engine) const FULL_MS: u64 = 2 * MINUTE_MS;
 /// Queues that are remembered before those are forgotten that were not used lately.
 const QUEUES_KEPT: usize = 1_000;
-
-/// The limit of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::engine) struct WaitingLimit {
-    /// The number of jobs that may wait.
-    pub(in crate::engine) max: u32,
-    /// What becomes of a push without a permit.
-    pub(in crate::engine) then: WhenFull,
-}
 
 /// Jobs that a full queue had no permit for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
