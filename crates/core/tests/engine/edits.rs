@@ -254,9 +254,12 @@ async fn pages_show_every_job_once() {
     }
     assert_eq!(bench.engine.find(&Query::default(), Some("x"), 10).await.unwrap_err().code(), "invalid");
     // Who lists a queue sees no other one, whatever the cursor says.
-    let other = Query { queue: Some("other".into()), ..Query::default() };
-    for cursor in ["q-7-default", "q-0-", "q-7-defaulta-0-"] {
-        let refused = bench.engine.find(&other, Some(cursor), 10).await.map(|page| page.jobs.len());
+    let query = Query { queue: Some("default".into()), ..Query::default() };
+    let next = bench.engine.find(&query, None, 1).await.unwrap().next_cursor.unwrap();
+    let (list, _) = next.split_once('-').unwrap();
+    for place in ["q-5-other", "q-0-", "q-5-othera-0-"] {
+        let cursor = format!("{list}-{place}");
+        let refused = bench.engine.find(&query, Some(&cursor), 10).await.map(|page| page.jobs.len());
         assert_eq!(refused.unwrap_err().code(), "invalid", "{cursor}");
     }
 }

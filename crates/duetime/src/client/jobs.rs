@@ -107,7 +107,7 @@ impl Jobs<'_> {
     /// [`find`](Self::find) reads page by page by itself. `cursor` comes from the page before.
     ///
     /// # Errors
-    /// If a limit is exceeded.
+    /// If a limit is exceeded, or the cursor comes from another query.
     pub async fn page(self, query: &Query, cursor: Option<&str>, limit: usize) -> Result<Listed, Error> {
         ask!(self.client => find(&query, ?cursor, limit))
     }

@@ -79,8 +79,17 @@ fn what_has_ended_is_listed_with_the_newest_end_first() {
     }
     // A cursor is of its list.
     let next = server.get("/v1/jobs?state=cancelled&limit=1").ok()["next_cursor"].as_str().unwrap().to_owned();
-    let refused = server.get(&format!("/v1/jobs?state=ready&cursor={next}"));
-    refused.problem(400, "invalid");
+    for other in [
+        "state=ready",
+        "state=cancelled,failed",
+        "state=cancelled&queue=a",
+        "state=cancelled&kind=k",
+        "tag=t",
+        "queue=a",
+    ] {
+        let problem = server.get(&format!("/v1/jobs?{other}&cursor={next}")).problem(400, "invalid");
+        assert!(problem["got"].as_str().unwrap().ends_with("of another list"), "{other}: {problem}");
+    }
 }
 
 #[test]

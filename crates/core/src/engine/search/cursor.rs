@@ -1,9 +1,12 @@
-//! Positions in a list of jobs, as the text of `next_cursor`.
+//! Positions in a list of jobs, as the text of `next_cursor`: behind a digest of the query, so that one of another list is noticed. The digest is
+//! no secret, and guards nothing but against mistakes.
 
 use crate::clock::Millis;
 use crate::error::Error;
+use crate::hash;
 use crate::model::id::JobId;
 use crate::ports::Place;
+use crate::request::Query;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -27,6 +30,37 @@ pub(in crate::engine) enum Cursor {
 
 pub(in crate::engine) fn wrong_cursor(cursor: impl fmt::Display) -> Error {
     Error::invalid("cursor", "the `next_cursor` of an earlier answer", cursor)
+}
+
+/// Of the conditions of a query, but not of its due times: they only cut the list, and a program may compute them anew for each page.
+fn digest(query: &Query) -> String {
+    let Query { queue, state, tag, key, kind, due_from: _, due_to: _ } = query;
+    let mut states: Vec<&str> = state.words().collect();
+    states.sort_unstable();
+    let json = serde_json::to_vec(&(queue, states, tag, key, kind)).expect("texts are JSON");
+    format!("{:08x}", hash::stable(&json) >> 32)
+}
+
+impl Cursor {
+    /// As the text of `next_cursor` in the list that a query asks for.
+    pub(super) fn write(&self, query: &Query) -> String {
+        format!("{}-{self}", digest(query))
+    }
+
+    /// Reads such a text.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it is none, or of another list.
+    pub(super) fn read(text: &str, query: &Query) -> Result<Self, Error> {
+        let (list, place) = text.split_once('-').ok_or_else(|| wrong_cursor(text))?;
+        let cursor = place.parse().map_err(|_| wrong_cursor(text))?;
+        if list == digest(query) {
+            return Ok(cursor);
+        }
+        let expected =
+            "the `next_cursor` of an earlier page of the same list: with the same queue, states, tag, key and kind";
+        Err(Error::invalid("cursor", expected, format!("{text}, of another list")))
+    }
 }
 
 impl fmt::Display for Cursor {
@@ -84,6 +118,33 @@ impl FromStr for Cursor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::job::State;
+
+    #[test]
+    fn a_cursor_of_another_list_is_refused() {
+        let query = Query::default().queue("a").state(vec![State::Failed, State::Cancelled]);
+        let text = Cursor::All(Some("7".to_owned())).write(&query);
+        let same = [
+            query.clone(),
+            query.clone().state(vec![State::Cancelled, State::Failed]),
+            query.clone().due_from(crate::json::Timestamp(5)),
+        ];
+        for query in same {
+            assert_eq!(Cursor::read(&text, &query), Ok(Cursor::All(Some("7".to_owned()))), "{query:?}");
+        }
+        let others = [
+            Query::default(),
+            query.clone().queue("b"),
+            query.clone().state(State::Failed),
+            query.clone().tag("t"),
+            query.clone().key("k"),
+            query.kind("k"),
+        ];
+        for query in others {
+            let message = Cursor::read(&text, &query).unwrap_err().to_string();
+            assert!(message.contains("of another list"), "{query:?}: {message}");
+        }
+    }
 
     #[test]
     fn whatever_is_sent_is_a_cursor_or_refused() {

@@ -106,7 +106,7 @@ impl Search {
         check(query, limit)?;
         let mut listed = Listed::default();
         let begin = match cursor {
-            Some(cursor) => cursor.parse()?,
+            Some(cursor) => Cursor::read(cursor, query)?,
             None if query.is_by_end() => Cursor::Latest(None),
             None => self.first_place(query, limit, &mut listed.jobs).await?,
         };
@@ -117,7 +117,7 @@ impl Search {
             Cursor::Queue(queue, place) => self.find_by_queue(query, queue, place, limit, &mut listed.jobs).await?,
             place => self.find_from(query, place, limit, &mut listed.jobs).await?,
         };
-        listed.next_cursor = next.map(|next| next.to_string());
+        listed.next_cursor = next.map(|next| next.write(query));
         Ok(listed)
     }
 

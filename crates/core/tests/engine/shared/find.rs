@@ -147,9 +147,13 @@ async fn what_a_rule_made_of_a_job_is_found_before_it_is_recorded() {
 async fn a_cursor_of_another_search_is_refused() {
     let (_world, leader) = World::with_leader().await;
     leader.push(job()).await;
+    leader.push(job()).await;
     let query = Query { queue: Some("default".into()), ..Query::default() };
-    for cursor in ["q-1-qq-1-aa-0-", "q-9-a", "n-1-1-1"] {
-        let error = leader.engine.find(&query, Some(cursor), 10).await.unwrap_err();
+    let next = leader.engine.find(&query, None, 1).await.unwrap().next_cursor.unwrap();
+    let (list, _) = next.split_once('-').unwrap();
+    for place in ["q-1-qq-1-aa-0-", "q-9-a", "n-1-1-1"] {
+        let cursor = format!("{list}-{place}");
+        let error = leader.engine.find(&query, Some(&cursor), 10).await.unwrap_err();
         assert_eq!(error.code(), "invalid", "{cursor}");
     }
 }

@@ -67,6 +67,10 @@ const EXPECTED: &[[&str; 2]] = &[
     ],
     ["the only one of {} and {}", "{}、{} 中仅一个"],
     ["the `next_cursor` of an earlier answer", "之前的应答里的 `next_cursor`"],
+    [
+        "the `next_cursor` of an earlier page of the same list: with the same queue, states, tag, key and kind",
+        "同一列表前面一页的 `next_cursor`：队列、状态、标签、键和种类都相同",
+    ],
     ["a receipt such as {}, as `reserve` returned it", "`reserve` 返回的 receipt，例如 {}"],
     ["a job id: a decimal number from {} to {}", "任务编号：{} 到 {} 的十进制数"],
     ["an ETag in quotes, such as {}, or *", "带引号的 ETag，例如 {}，或者 *"],
