@@ -60,6 +60,10 @@ pub(crate) const ENTRY_ANSWER_BYTES: usize = 1 << 10;
 pub(crate) const HEAD_FREE_BYTES: usize = 8 << 10;
 /// How long a body that is too large is read and discarded, so that its sender sees the answer.
 pub(crate) const DISCARD_TIME_MAX: Duration = Duration::from_secs(2);
+/// The longest remainder of a body that is read after its request was answered, so that the connection can carry the next one.
+pub(crate) const REMAINDER_BYTES_MAX: u64 = 64 << 10;
+/// How long it may take to come.
+pub(crate) const REMAINDER_TIME_MAX: Duration = Duration::from_millis(100);
 /// How long running requests may continue once the server is stopping.
 pub(crate) const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most streams of events at once; a token has at most a quarter of them.

@@ -11,6 +11,7 @@ use super::middleware::peers::{PeerConnection, Peers};
 use super::middleware::request_id::{self, REQUEST_ID};
 use super::middleware::sending::{self, SendProgress};
 use super::middleware::{guard, language, trace};
+use super::remainder;
 use super::routes::{self, Routes};
 use super::unreadable::Explained;
 use crate::dashboard::{self, Language};
@@ -172,6 +173,7 @@ impl Speaker {
             request.headers_mut().insert(REQUEST_ID, id.clone());
             // Boxed: the wrapping futures would hold it twice, and a long poll waits for a long time.
             let asked = request.method().clone();
+            let (request, remainder) = remainder::keep(request);
             let is_large = request.body().size_hint().upper().is_none_or(|bytes| bytes > HEAD_FREE_BYTES as u64);
             let handle = Box::pin(async move {
                 let response = handle(&app, &routes, peer, request).await;
@@ -179,7 +181,7 @@ impl Speaker {
             });
             let (progress, speaker) = (progress.clone(), speaker.clone());
             let handled = guard::shield(method, path, id, trace, handle);
-            handled.map(move |mut response| {
+            handled.then(|answer| remainder.end(answer)).map(move |mut response| {
                 head.next();
                 // The HTTP library's buffer does not shrink.
                 if is_large && speaker.is_crowded() {

@@ -24,6 +24,7 @@ mod over_time;
 mod page;
 mod prefix;
 mod problem;
+mod remainder;
 mod repeat;
 mod reply;
 mod routes;

@@ -1,6 +1,8 @@
-//! Unknown fields, at every endpoint.
+//! Unknown fields, at every endpoint; and what becomes of a connection whose request was refused.
 
+use super::client::request;
 use super::server::Server;
+use super::tokens::Tokens;
 use serde_json::json;
 
 #[test]
@@ -55,5 +57,53 @@ fn unknown_fields_are_refused_everywhere() {
         &format!("/v1/jobs/{id}?version=1"),
     ] {
         server.get(path).problem(400, "invalid");
+    }
+}
+
+/// A client that keeps its connections would otherwise lose the next request.
+#[test]
+fn a_refusal_before_the_body_keeps_the_connection_or_says_that_it_ends() {
+    let tokens = Tokens::new();
+    let (reader, pusher) = (tokens.create("reader", "read"), tokens.create("pusher", "push"));
+    let server = tokens.server(&[]);
+    let push = "POST /v1/queues/q/jobs";
+    let refusals = [
+        (401, push, "x: y", ""),
+        (403, push, "x: y", &*reader),
+        (403, push, "origin: http://example.org", &pusher),
+        (404, "POST /v1/nowhere", "x: y", &pusher),
+        (405, "PATCH /v1/queues/q/jobs", "x: y", &pusher),
+        (415, push, "content-type: text/plain", &pusher),
+        (415, push, "content-encoding: br", &pusher),
+        (413, push, "content-length: 1000000000", &pusher),
+        (431, push, &*format!("x: {}", "y".repeat(20_000)), &pusher),
+    ];
+    let bodies = [
+        ("content-length: 2", "{}", true),
+        ("transfer-encoding: chunked", "2\r\n{}\r\n0\r\n\r\n", true),
+        ("content-length: 3", "{}", false),
+        ("content-length: 1000000", "{}", false),
+        ("transfer-encoding: chunked", "2\r\n{}\r\n", false),
+        ("content-length: 2\r\nexpect: 100-continue", "", false),
+    ];
+    for (status, line, header, token) in refusals {
+        // A body that is too large has a length already, and its sender gets two seconds to finish.
+        let bodies = if status == 413 { &[("x: y", "{}", false)][..] } else { &bodies[..] };
+        for &(length, body, is_whole) in bodies {
+            let mut connection = server.connect();
+            connection.send(format!(
+                "{line} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n{header}\r\n{length}\r\n\r\n{body}"
+            ));
+            let reply = connection.reply();
+            assert_eq!(reply.status, status, "{line}, {header}, {length}: {reply:?}");
+            let is_closed = reply.header("connection") == Some("close");
+            assert_eq!(is_closed, !is_whole, "{line}, {header}, {length}, {body}: {reply:?}");
+            if is_closed {
+                assert!(connection.is_ended(), "{line}, {header}, {length}");
+            } else {
+                connection.send(request("GET", "/healthz", &[], ""));
+                connection.reply().ok();
+            }
+        }
     }
 }
