@@ -126,6 +126,8 @@ impl QueueCounter {
     /// Both change meanwhile, so they are read twice. A pending row is far if the broker does not hold its job and has not ended it. Of
     /// all rows that were pending at any time between the two readings, those are taken off that the broker held at its second one, and
     /// those that it had ended before that. Both are among these rows, and no job is both; so no far job is missing.
+    ///
+    /// The exception is a take: until the broker has finished it, it holds jobs whose rows have ended, and as many far jobs may be missing.
     async fn read(&self, queues: Queues) -> Result<BTreeMap<Arc<str>, Counted>, Error> {
         if !self.topology.has_ledger() {
             let counted = |(queue, counts, tally): (_, _, Option<Tally>)| {
