@@ -1,12 +1,14 @@
 //! The engine as the host of its broker: it provides what a memory begins with, and is woken.
 //!
-//! A memory begins with its own generation and the limits of queues, both from the registry.
+//! A memory begins with its own generation and the limits of queues, both from the registry. A shared one is
+//! [compared](super::comparison) with the ledger before.
 //!
 //! The generation is raised before it is used. A process that dies in between leaves an unused number; if two raise it at
 //! once, they get different ones. So versions, epochs and fences of one memory are above those of all earlier memories,
 //! whatever its clock says.
 
 use super::base::Base;
+use super::comparison::Comparison;
 use super::consumers::Consumers;
 use super::queues::read_settings;
 use super::stores::Topology;
@@ -24,6 +26,8 @@ use std::sync::{Arc, Weak};
 pub(super) struct EngineHost {
     waiting: Arc<Waiting>,
     registry: Weak<dyn Registry>,
+    /// None unless several processes share the broker beside a ledger.
+    comparison: Option<Weak<Comparison>>,
     /// False for a broker that is its own ledger: it has no generations, since their record would be lost with it.
     raises: bool,
     /// The engine's clock at its start. A backup of the registry knows only generations from before it.
@@ -38,6 +42,11 @@ impl Host for EngineHost {
         let settings = read_settings(registry.as_ref()).await?.into_iter();
         let limits = settings.map(|(queue, settings, version)| (queue, settings.limits(), version)).collect();
         Ok(Beginning { generation, limits })
+    }
+
+    async fn compare(&self, partition: u16, memory: &str) -> Result<(), Error> {
+        let Some(comparison) = &self.comparison else { return Ok(()) };
+        comparison.upgrade().ok_or(Error::Stopping)?.before_begin(partition, memory).await
     }
 
     fn wake(&self, queue: Option<&Arc<str>>) {
@@ -60,9 +69,10 @@ impl Generations {
     }
 
     /// The host of the engine's broker.
-    pub(super) fn host(&self, consumers: &Consumers, now: Millis) -> Arc<dyn Host> {
+    pub(super) fn host(&self, consumers: &Consumers, comparison: &Arc<Comparison>, now: Millis) -> Arc<dyn Host> {
         let (registry, raises) = (Arc::downgrade(&self.registry), self.topology.has_ledger());
-        Arc::new(EngineHost { waiting: consumers.waiting.clone(), registry, raises, started_at: now })
+        let comparison = self.topology.shares_ledger().then(|| Arc::downgrade(comparison));
+        Arc::new(EngineHost { waiting: consumers.waiting.clone(), registry, comparison, raises, started_at: now })
     }
 
     /// Makes later memories begin above the numbers of these jobs.

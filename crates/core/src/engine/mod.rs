@@ -17,6 +17,8 @@
 //! | `Recorder` | records in the ledger what the broker's outbox has |
 //! | `Search`, `QueueCounter` | find jobs; count them |
 //! | `Admission` | records new jobs, whoever makes them, and puts those that are due soon |
+//! | `Generations` | begins memories of the broker |
+//! | `Comparison` | compares a memory of a shared broker with the ledger before it begins |
 //! | `Loader` | puts jobs into the broker |
 //! | `Settings`, `Overflow`, `Consumers`, `Leader`, `Ids` | what these share: settings of queues, jobs without room, who asks for jobs, who leads, ids |
 //! | `Publisher`, `Supervisor` | counts and publishes what happens; runs tasks |
@@ -26,6 +28,7 @@
 
 mod admission;
 mod base;
+mod comparison;
 mod consumers;
 mod documents;
 mod editor;

@@ -4,26 +4,26 @@
 //! The ledger marks the jobs that the broker holds as *loaded* (bucket 0), so that each job is loaded once. The marks are valid
 //! for one *incarnation* of the broker, and a document of the registry names the one in which everything was loaded. Redis may
 //! be emptied or restarted at any time, and after a failover a replica may serve that lacks the last changes. Then
-//! the incarnation differs, and the leader, who looks at it twice a second,
+//! the incarnation differs. Before the new memory begins, whoever needs it [compares](super::comparison) what it still holds with
+//! the ledger, so nobody is handed a job that has ended since. The leader, who looks at the incarnation twice a second,
 //!
 //! 1. *adopts* the new one in the registry. From now on a former leader, which may only be slow, marks nothing more as loaded;
 //! 2. sends the broker the watermark again, below which it drops nothing;
-//! 3. compares the jobs that the broker still has with their rows, and makes it drop those of which the ledger has a newer state.
-//!    They may be a cancelled job, or the lease of a completed one. Without this they would run again;
-//! 4. puts all rows that are marked as loaded, page by page, while other work goes on;
-//! 5. writes down that everything is loaded in this incarnation, if it is still the present one;
-//! 6. compares once more after 6 s. A reading of a row from before the loss may be put for 5 s; afterwards none can be, so from
+//! 3. puts all rows that are marked as loaded, page by page, while other work goes on;
+//! 4. writes down that everything is loaded in this incarnation, if it is still the present one;
+//! 5. compares once more after 6 s. A reading of a row from before the loss may be put for 5 s; afterwards none can be, so from
 //!    then on the broker has nothing that is older than the ledger.
 //!
 //! Each step may be cut off, or made by two leaders at once: all of them may be made twice. If a former leader adopts an older
 //! incarnation again, the next look sees it and begins anew.
 //!
-//! The *audit* repeats step 4 slowly and without end. It finds jobs whose push failed between the commit and the put, so that
+//! The *audit* repeats step 3 slowly and without end. It finds jobs whose push failed between the commit and the put, so that
 //! a job that slipped through is late, but not lost.
 
+use super::comparison::Comparison;
 use super::consumers::waiting::LOOK_AGAIN;
 use super::documents::{document, set_document};
-use super::loader::{LoadProgress, NEAR, end_before, outdated};
+use super::loader::{LoadProgress, NEAR, end_before};
 use super::overflow::OVERFLOWING;
 use crate::api::DegradedCode;
 use crate::clock::Millis;
@@ -35,12 +35,7 @@ use crate::engine::overflow::Overflow;
 use crate::engine::queues::Settings;
 use crate::engine::status::Status;
 use crate::error::Error;
-use crate::limits::STEP_JOBS_MAX;
-use crate::model::id::JobId;
-use crate::model::job::{Job, State};
-use crate::ports::{
-    ADOPTED, BROKER, Broker, COMPARED, Counts, Cursor, Detail, LOADED, Ledger, Listing, Queues, Registry, Window,
-};
+use crate::ports::{ADOPTED, BROKER, Broker, COMPARED, Cursor, LOADED, Ledger, Registry};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -55,8 +50,6 @@ const AUDIT_EVERY: Duration = Duration::from_secs(4);
 const AUDIT_REST: Duration = Duration::from_secs(15);
 /// From the end of loading to the second comparison: until then earlier readings may be put.
 const COMPARE_AFTER: Duration = Duration::from_millis(<dyn Broker>::READ_AGE_MS_MAX + 1_000);
-/// How often jobs that change meanwhile are compared.
-const COMPARE_TRIES: usize = 5;
 /// The end of the rows that are marked as loaded.
 const END_OF_NEAR: Cursor = Cursor { bucket: 0, id: u64::MAX };
 
@@ -79,6 +72,7 @@ pub(super) struct Reconciler {
     registry: Arc<dyn Registry>,
     loader: Arc<Loader>,
     overflow: Arc<Overflow>,
+    comparison: Arc<Comparison>,
     editor: Arc<Editor>,
     settings: Arc<Settings>,
     leader: Arc<Leader>,
@@ -89,7 +83,7 @@ impl Reconciler {
     pub(super) fn new(
         base: &Base,
         loader: Arc<Loader>,
-        overflow: Arc<Overflow>,
+        (overflow, comparison): (Arc<Overflow>, Arc<Comparison>),
         editor: Arc<Editor>,
         settings: Arc<Settings>,
         leader: Arc<Leader>,
@@ -101,6 +95,7 @@ impl Reconciler {
             registry: stores.registry.clone(),
             loader,
             overflow,
+            comparison,
             editor,
             settings,
             leader,
@@ -188,7 +183,8 @@ impl Reconciler {
     pub(super) async fn watch_broker(&self) {
         let mut audit = Audit::default();
         loop {
-            self.status.set(DegradedCode::Comparing, self.look_at_broker(&mut audit).await.err());
+            let looked = self.look_at_broker(&mut audit).await;
+            self.status.set(DegradedCode::Comparing, looked.err().or_else(|| self.comparison.trouble()));
             tokio::time::sleep(LOOK_AT_BROKER_EVERY).await;
         }
     }
@@ -228,7 +224,6 @@ impl Reconciler {
         set_document(self.registry.as_ref(), ADOPTED, incarnation).await?;
         self.settings.load().await?;
         self.loader.advance().await?;
-        self.compare().await?;
         let (mut after, mut progress) = (None, LoadProgress::begin());
         while let Some(held) = self.loader.load_page(NEAR, &mut after).await? {
             progress.add(held.len());
@@ -251,67 +246,9 @@ impl Reconciler {
         if now < *audit.compare_at.get_or_insert(now + COMPARE_AFTER) {
             return Ok(());
         }
-        self.compare().await?;
+        self.comparison.repeat().await?;
         if self.leader.leads() && self.broker.incarnation().await? == incarnation {
             set_document(self.registry.as_ref(), COMPARED, incarnation).await?;
-        }
-        Ok(())
-    }
-
-    /// Makes the broker drop jobs of which the ledger has a later version, such as a failover brings back.
-    async fn compare(&self) -> Result<(), Error> {
-        let mut queues = Some(Queues::first());
-        while let Some(asked) = queues.take() {
-            let counted = self.broker.counts(asked.clone()).await?;
-            queues = asked.next(counted.iter().map(|(queue, ..)| queue)).filter(|_| self.leader.leads());
-            for (queue, counts, _) in counted {
-                self.compare_queue(&queue, counts).await?;
-            }
-        }
-        self.loader.reconcile().await
-    }
-
-    async fn compare_queue(&self, queue: &Arc<str>, counts: Counts) -> Result<(), Error> {
-        let Counts { scheduled, ready, running, .. } = counts;
-        if scheduled + ready + running == 0 {
-            return Ok(());
-        }
-        let mut states = vec![State::Scheduled, State::Ready];
-        if running > 0 {
-            states.push(State::Running);
-        }
-        let (window, limit, detail) = (Window::ALL, STEP_JOBS_MAX, Detail::Head);
-        let mut listing = Listing { queue: queue.clone(), states, window, after: None, limit, detail };
-        loop {
-            let jobs = self.broker.list(listing.clone()).await?;
-            listing.after = jobs.last().map(|job| (job.due_at.0, job.id));
-            let is_last = jobs.is_empty();
-            self.compare_jobs(jobs).await?;
-            if is_last || !self.leader.leads() {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn compare_jobs(&self, mut jobs: Vec<Job>) -> Result<(), Error> {
-        for _ in 0..COMPARE_TRIES {
-            let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-            let rows = self.ledger.get(&ids).await?;
-            let outdated = jobs.iter().zip(rows).filter_map(|(job, row)| outdated(job, row));
-            let outdated: Vec<(JobId, u64)> = outdated.collect();
-            if outdated.is_empty() {
-                return Ok(());
-            }
-            tracing::warn!(
-                jobs = outdated.len(),
-                "the broker lost its newest changes; jobs are compared with the ledger"
-            );
-            let gone = self.broker.forget(&outdated, crate::Millis::MAX).await?;
-            // Those that were changed in between are compared again.
-            let left = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id));
-            let left: Vec<JobId> = left.collect();
-            self.loader.reconcile_later(gone.into_iter());
-            jobs = self.broker.get(&left, Detail::Head).await?.into_iter().flatten().filter(Job::is_pending).collect();
         }
         Ok(())
     }
@@ -337,7 +274,7 @@ mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, due_in, far, job};
     use crate::json::Timestamp;
-    use crate::model::job::Stage;
+    use crate::model::job::{Job, Stage};
     use crate::ports::OutboxEntry;
     use crate::testing::fixtures::id;
     use crate::testing::{ModelLedger, Shared, TokioClock};
@@ -352,7 +289,7 @@ mod tests {
         let later = Job { due_at: Timestamp(moved.due_at.0 + 1), version: moved.version + 2, ..moved.clone() };
         let entries = [end, later.clone()].map(OutboxEntry::Changed).to_vec();
         fixture.ledger.apply(entries, Millis::MAX).await.unwrap();
-        fixture.loops.reconciler.compare().await.unwrap();
+        fixture.loops.comparison.repeat().await.unwrap();
         assert_eq!((fixture.held(ended.id).await, fixture.held(same.id).await), (None, Some(same)));
         assert_eq!(fixture.held(moved.id).await, Some(later), "it is loaded again");
     }

@@ -2,6 +2,7 @@
 
 use super::admission::Admission;
 use super::base::Base;
+use super::comparison::Comparison;
 use super::consumers::Consumers;
 use super::editor::Editor;
 use super::handout::Handout;
@@ -54,6 +55,7 @@ pub(super) struct Loops {
     pub(super) loader: Arc<Loader>,
     pub(super) recorder: Arc<Recorder>,
     pub(super) reconciler: Arc<Reconciler>,
+    pub(super) comparison: Arc<Comparison>,
     pub(super) reaper: Arc<Reaper>,
     pub(super) pruner: Arc<Pruner>,
     pub(super) mover: Option<Arc<InboxMover>>,
@@ -66,20 +68,27 @@ pub(super) struct Loops {
 pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let Stores { broker, ledger, locks, inbox, .. } = &base.stores;
     let ids = Arc::new(Ids::new(ledger.clone()));
-    let generations = Arc::new(Generations::new(base));
     let leader = Arc::new(Leader::new(base.stores.topology(), locks.clone()));
     let consumers = Arc::new(Consumers::new(broker.clone(), base.timers.clone()));
     let settings = Arc::new(Settings::new(base));
     let overflow = Arc::new(Overflow::new(broker.clone(), ledger.clone()));
     let loader = Arc::new(Loader::new(base, leader.clone(), overflow.clone()));
+    let comparison = Arc::new(Comparison::new(base, loader.clone()));
+    let generations = Arc::new(Generations::new(base));
     let admission = Arc::new(Admission::new(base, loader.clone(), ids.clone()));
     let queues = Arc::new(QueueCounter::new(base, settings.clone(), overflow.clone()));
     let gate = Arc::new(Gate::new(base, settings.clone(), queues.clone()));
     let search = Arc::new(Search::new(base, loader.clone(), queues.clone()));
     let recorder = Arc::new(Recorder::new(base, loader.clone(), admission.clone(), ids.clone()));
     let editor = Arc::new(Editor::new(base, loader.clone(), admission.clone(), recorder.clone(), search.clone()));
-    let reconciler =
-        Reconciler::new(base, loader.clone(), overflow.clone(), editor.clone(), settings.clone(), leader.clone());
+    let reconciler = Reconciler::new(
+        base,
+        loader.clone(),
+        (overflow.clone(), comparison.clone()),
+        editor.clone(),
+        settings.clone(),
+        leader.clone(),
+    );
     let remover = Arc::new(QueueRemover::new(base, queues.clone(), settings.clone(), editor.clone(), recorder.clone()));
     let intake = Arc::new(Intake::new(
         base,
@@ -126,14 +135,15 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         timers: base.timers.clone(),
     };
     let reconciler = Arc::new(reconciler);
-    let loops = Loops { leader, loader, recorder, reconciler, reaper, pruner, mover, ids, generations, consumers };
+    let loops =
+        Loops { leader, loader, recorder, reconciler, comparison, reaper, pruner, mover, ids, generations, consumers };
     (services, loops)
 }
 
 /// Begins the memory of the broker if nobody has, and reads the settings of queues. Nothing is served and no loop runs before.
 pub(super) async fn begin(base: &Base, services: &Services, loops: &Loops) -> Result<(), Error> {
     let broker = &base.stores.broker;
-    broker.begin(loops.generations.host(&loops.consumers, broker.now())).await?;
+    broker.begin(loops.generations.host(&loops.consumers, &loops.comparison, broker.now())).await?;
     loops.consumers.begin(broker.now());
     services.locks.begin().await?;
     services.settings.load().await

@@ -169,7 +169,7 @@ impl Takes {
             return Ok(jobs);
         }
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        let rows = match self.ledger.get(&ids).await {
+        let rows = match self.ledger.versions(&ids).await {
             Ok(rows) => rows,
             Err(error) => {
                 self.give_back(&jobs).await;

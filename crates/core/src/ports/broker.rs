@@ -66,6 +66,20 @@ pub trait Broker: BrokerClock + Outbox {
         0
     }
 
+    /// The names of queues that it knows in this partition, from this one on, in order; at most `limit`, and fewer only at the end.
+    async fn queues_in(&self, partition: u16, from: &str, limit: usize) -> Result<Vec<Arc<str>>, Error> {
+        let (mut found, mut queues) = (Vec::new(), Some(Queues::From(from.into(), limit)));
+        while let Some(asked) = queues.take().filter(|_| found.len() < limit) {
+            let counted = self.counts(asked.clone()).await?;
+            queues = asked.next(counted.iter().map(|(queue, ..)| queue));
+            found.extend(
+                counted.into_iter().map(|(queue, ..)| queue).filter(|queue| self.partition(queue) == partition),
+            );
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+
     /// Makes its memory, and any memory that may follow it, begin with the values of this host; from now on the host is
     /// woken. Called once, before any other verb. The burst of a queue with a rate counts as used up: the memory before may
     /// just have let it pass.

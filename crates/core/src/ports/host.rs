@@ -13,6 +13,16 @@ pub trait Host: Send + Sync {
     /// given out before.
     async fn beginning(&self) -> Result<Beginning, Error>;
 
+    /// Makes sure that this memory holds nothing of which the ledger has a later state, as an older copy of a memory may. A
+    /// shared broker calls this once it knows which memory it has in this partition, and begins the memory only if this
+    /// succeeds. Meanwhile the memory must be listed, and take puts and drops. No two memories have one name.
+    ///
+    /// # Errors
+    /// If that fails or takes long. It goes on by itself, and the broker asks again.
+    async fn compare(&self, _partition: u16, _memory: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// A job may be due in this queue sooner than the broker last reported; `None`: in any queue.
     fn wake(&self, _queue: Option<&Arc<str>>) {}
 }

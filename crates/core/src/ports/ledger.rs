@@ -129,6 +129,12 @@ pub trait Ledger: Send + Sync {
     /// The rows of these jobs.
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error>;
 
+    /// The version and the stage of these rows, without reading more of them if they are large.
+    async fn versions(&self, ids: &[JobId]) -> Result<Vec<Option<(u64, Stage)>>, Error> {
+        let rows = self.get(ids).await?.into_iter();
+        Ok(rows.map(|row| row.map(|row| (row.version, row.stage))).collect())
+    }
+
     /// Rows by one selector, page by page.
     async fn find(&self, find: Find) -> Result<Found, Error>;
 

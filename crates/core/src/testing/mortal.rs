@@ -7,7 +7,7 @@ pub use super::life::{Life, When};
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::model::id::JobId;
-use crate::model::job::Job;
+use crate::model::job::{Job, Stage};
 use crate::ports::{
     Admitted, Broker, BrokerClock, Counts, Cursor, Detail, Edit, Edited, Expired, Extend, Extended, Find, Found, Host,
     Inbox, InboxRow, LeaseRecord, Leases, Ledger, Limits, Listing, Outbox, OutboxEntry, Outcomes, OverflowDue, Page,
@@ -221,6 +221,10 @@ impl Ledger for MortalLedger {
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
         self.life.around("get", self.ledger.get(ids)).await
+    }
+
+    async fn versions(&self, ids: &[JobId]) -> Result<Vec<Option<(u64, Stage)>>, Error> {
+        self.life.around("versions", self.ledger.versions(ids)).await
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {

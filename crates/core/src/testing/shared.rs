@@ -257,6 +257,7 @@ impl Shared {
             return Ok(());
         }
         let host = self.host.get().ok_or_else(|| Error::Unavailable("the broker has no host".into()))?;
+        host.compare(0, &format!("memory {number}")).await?;
         let beginning = host.beginning().await?;
         let locks = locks_from(clock, floor(beginning.generation)).await?;
         let mut parts = self.parts();
@@ -350,7 +351,12 @@ impl Broker for Shared {
 
     async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
         self.hosts.add(host.clone());
-        assert!(self.host.set(host).is_ok(), "a broker is begun by one engine");
+        assert!(self.host.set(host.clone()).is_ok(), "a broker is begun by one engine");
+        let number = self.parts().number;
+        if self.parts().locks.is_none() && host.compare(0, &format!("memory {number}")).await.is_err() {
+            // It begins later.
+            return Ok(());
+        }
         self.make_ready().await
     }
 

@@ -4,6 +4,7 @@ mod blurred;
 mod degraded;
 mod edits;
 mod exports;
+mod fallback;
 mod find;
 mod imported_ids;
 mod limits;

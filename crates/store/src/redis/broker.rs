@@ -26,10 +26,10 @@ const QUEUES_AT_ONCE: usize = 100;
 /// Maximum number of running jobs that a listing examines in a partition.
 const RUNNING_MAX: usize = 100_000;
 
-/// Running jobs whose heads a listing reads at a time.
-const RUNNING_AT_ONCE: usize = 100;
-/// Jobs that a listing reads at a time.
-const READ_AT_ONCE: usize = 100;
+/// Jobs whose heads a listing reads at a time.
+const HEADS_AT_ONCE: usize = 500;
+/// Whole jobs that a listing reads at a time.
+const WHOLE_AT_ONCE: usize = 100;
 
 /// A position in a sorted set.
 pub(super) type Scored = (Millis, JobId);
@@ -94,6 +94,10 @@ impl Broker for Redis {
 
     fn partition(&self, queue: &str) -> u16 {
         self.partitions.keys.partition_of(queue)
+    }
+
+    async fn queues_in(&self, partition: u16, from: &str, limit: usize) -> Result<Vec<Arc<str>>, Error> {
+        self.jobs.queues_of(partition, from, limit).await
     }
 
     async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
@@ -252,7 +256,7 @@ impl Jobs {
             let mut ids: Vec<JobId> = ran.into_iter().map(|(_, id)| id).collect();
             ids.sort_unstable();
             ids.dedup();
-            for some in ids.chunks(RUNNING_AT_ONCE) {
+            for some in ids.chunks(HEADS_AT_ONCE) {
                 let heads = self.live(some, Detail::Head).await?;
                 let fitting = heads.iter().filter(|job| is_next(job) && is_in(job));
                 places.extend(fitting.map(|job| (job.due_at.0, job.id)));
@@ -266,13 +270,14 @@ impl Jobs {
         places.retain(|&place| end.is_none_or(|end| place <= end));
         let mut jobs: Vec<Job> = Vec::new();
         let (mut looked_at, mut bytes) = (0, 0);
+        let at_once = if *detail == Detail::Head { HEADS_AT_ONCE } else { WHOLE_AT_ONCE };
         while looked_at < places.len() && jobs.len() < *limit {
             if bytes > PAGE_BYTES_MAX {
                 end = Some(places[looked_at - 1]);
                 break;
             }
             let rest = &places[looked_at..];
-            let some: Vec<JobId> = rest.iter().take(READ_AT_ONCE.min(*limit - jobs.len())).map(|&(_, id)| id).collect();
+            let some: Vec<JobId> = rest.iter().take(at_once.min(*limit - jobs.len())).map(|&(_, id)| id).collect();
             looked_at += some.len();
             let is_wanted = |job: &Job| job.lease_until.is_none() || wants(State::Running);
             for job in self.live(&some, *detail).await?.into_iter().filter(is_wanted) {

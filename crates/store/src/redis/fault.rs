@@ -45,8 +45,20 @@ pub(super) fn not_begun(error: &Error) -> Error {
 
 const NOT_BEGUN: &str = "Redis was emptied, restarted or replaced, and cannot be initialized";
 
+/// What the memory holds has not been compared with the ledger.
+pub(super) fn not_compared(error: &Error) -> Error {
+    Error::Unavailable(format!("{NOT_COMPARED}: {error}"))
+}
+
+const NOT_COMPARED: &str = "Redis was restarted or replaced, and has not been compared with the ledger yet";
+
+pub(super) fn is_not_compared(error: &Error) -> bool {
+    matches!(error, Error::Unavailable(text) if text.starts_with(NOT_COMPARED))
+}
+
+/// Whether nothing can be handed out because the memory has not begun.
 pub(super) fn is_not_begun(error: &Error) -> bool {
-    matches!(error, Error::Unavailable(text) if text.starts_with(NOT_BEGUN))
+    is_not_compared(error) || matches!(error, Error::Unavailable(text) if text.starts_with(NOT_BEGUN))
 }
 
 const NOT_REDIS: &str = "is not Redis: check host and port in its URL";

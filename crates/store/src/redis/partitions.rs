@@ -5,8 +5,10 @@
 //! that still uses an earlier incarnation notices the new one with its next call.
 //!
 //! A new memory has not *begun*: it accepts jobs, but hands none out. A process that requires it to have begun reads the
-//! incarnation, then asks the host for a generation. It writes the generation and all limits in one step, if the incarnation
-//! is still the same. So each memory has a higher generation than all memories before it.
+//! incarnation, has the host compare what the memory holds with the ledger, then asks it for a generation. It writes the
+//! generation and all limits in one step, if the incarnation is still the same. So each memory has a higher generation than all
+//! memories before it, and holds nothing outdated when it begins. The incarnation names the server, too: the data of another
+//! one, to which Redis has fallen back meanwhile, does not begin by this, even if it has the same incarnation.
 //!
 //! The incarnation also names the ledger of the partition. Processes with another ledger refuse it.
 
@@ -306,7 +308,10 @@ impl Partitions {
         *self.memories.beginning.lock().await = None;
         let incarnations = self.fetch_all().await?;
         if let Some(partition) = incarnations.iter().position(|known| !known.has_begun()) {
-            self.begin_memory(partition as u16).await?;
+            match self.begin_memory(partition as u16).await {
+                Err(error) if fault::is_not_compared(&error) => tracing::info!(%error, "it begins later"),
+                begun => begun?,
+            }
         }
         // Jobs put before were announced while nobody here listened.
         self.waker.wake(None);
@@ -316,9 +321,15 @@ impl Partitions {
     /// Begins the memory of this partition, unless another process did so meanwhile. It also begins others known not to have
     /// begun, if that takes no extra time.
     async fn begin_memory(&self, partition: u16) -> Result<(), Error> {
-        let mut failed = self.memories.beginning.lock().await;
         let known = self.fetch_incarnation(partition).await?;
         if known.has_begun() {
+            return Ok(());
+        }
+        // Not under the lock: others need a generation.
+        self.compare(partition, &known).await?;
+        let mut failed = self.memories.beginning.lock().await;
+        let present = self.fetch_incarnation(partition).await?;
+        if present.incarnation != known.incarnation {
             return Ok(());
         }
         let mut others: Vec<(u16, KnownMemory)> =
@@ -326,9 +337,21 @@ impl Partitions {
         others.retain(|(other, known)| *other != partition && !known.has_begun());
         let beginning = self.ask_host(&mut failed).await?;
         self.begin_one(partition, &known, &beginning).await?;
-        let others = others.iter().map(|(other, known)| self.begin_one(*other, known, &beginning));
+        let others = others.iter().map(|(other, known)| self.begin_other(*other, known, &beginning));
         drop(tokio::time::timeout(OTHERS_WITHIN, futures_util::future::join_all(others)).await);
         Ok(())
+    }
+
+    async fn begin_other(&self, other: u16, known: &KnownMemory, beginning: &Beginning) -> Result<(), Error> {
+        self.compare(other, known).await?;
+        self.begin_one(other, known, beginning).await
+    }
+
+    /// Has the host compare what this memory holds with the ledger.
+    async fn compare(&self, partition: u16, known: &KnownMemory) -> Result<(), Error> {
+        let Some(host) = self.memories.host.get() else { return Ok(()) };
+        let memory = String::from_utf8_lossy(identity(&known.incarnation));
+        host.compare(partition, &memory).await.map_err(|error| fault::not_compared(&error))
     }
 
     async fn begin_one(&self, partition: u16, known: &KnownMemory, beginning: &Beginning) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use duetime_core::ports::{
     Admitted, Cursor, Document, DueTally, Edit, Edited, FailedJob, Find, Found, Inbox, InboxRow, Ledger, OutboxEntry,
     OverflowDue, Page, PutIf, Queues, Recorded, Registry, Reports, Retention, Tally, Verdict, Window, row_after,
 };
-use duetime_core::{Error, Job, JobId, Millis};
+use duetime_core::{Error, Job, JobId, Millis, Stage};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -80,6 +80,10 @@ impl Ledger for Store {
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
         self.read(ids, |session, ids| Box::pin(read::get(session, ids))).await
+    }
+
+    async fn versions(&self, ids: &[JobId]) -> Result<Vec<Option<(u64, Stage)>>, Error> {
+        self.read(ids, |session, ids| Box::pin(read::versions(session, ids))).await
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {

@@ -6,7 +6,7 @@ use super::session::Session;
 use super::value::signed;
 use duetime_core::limits::PAGE_BYTES_MAX;
 use duetime_core::ports::{BUCKET_MS, Cursor, OVERFLOW_BUCKET, Page, Window};
-use duetime_core::{Job, JobId, Millis};
+use duetime_core::{Job, JobId, Millis, Stage};
 use std::collections::HashMap;
 
 /// Priorities examined for one page of an overflow.
@@ -24,6 +24,15 @@ pub(super) async fn get(session: &mut Session, asked: &[JobId]) -> Result<Vec<Op
         found.extend(session.jobs(ids, false).await?.into_iter().map(|job| (job.id, job)));
     }
     Ok(asked.iter().map(|id| found.get(id).cloned()).collect())
+}
+
+/// The versions and stages of jobs.
+pub(super) async fn versions(session: &mut Session, asked: &[JobId]) -> Result<Vec<Option<(u64, Stage)>>, Fault> {
+    let mut found = HashMap::with_capacity(asked.len());
+    for ids in asked.chunks(CHUNK) {
+        found.extend(session.versions(ids).await?);
+    }
+    Ok(asked.iter().map(|id| found.get(id).copied()).collect())
 }
 
 /// A page of pending rows without a lease. It examines `limit` rows, and reads at most the payload limit of a page, so it

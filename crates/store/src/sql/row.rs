@@ -255,6 +255,11 @@ pub(super) fn job(row: &Row) -> Result<Job, Fault> {
     })
 }
 
+/// Reads the columns id, version, state.
+pub(super) fn version(row: &Row) -> Result<(JobId, (u64, Stage)), Fault> {
+    Ok((id(row)?, (row.number(1)?, stage(row, 2)?)))
+}
+
 /// Reads the columns id, version, epoch, queue, state, held key, tags.
 pub(super) fn head(row: &Row) -> Result<Head, Fault> {
     Ok(Head {

@@ -145,6 +145,11 @@ impl Session {
         self.ask_for(statement, self::ids(ids), row::job).await
     }
 
+    /// The versions and stages of rows, in any order.
+    pub(super) async fn versions(&mut self, ids: &[JobId]) -> Result<Vec<(JobId, (u64, Stage))>, Fault> {
+        self.ask_for(&statements::VERSIONS, self::ids(ids), row::version).await
+    }
+
     /// The holders of these keys.
     pub(super) async fn holders(&mut self, keys: &[Key]) -> Result<Vec<(Key, JobId)>, Fault> {
         self.named(&self.sql.holders, keys).await

@@ -34,6 +34,8 @@ pub(super) const HEADS: Bulk = Bulk::list(
      WHERE id IN ({}) ORDER BY id FOR UPDATE",
 );
 /// ids.
+pub(super) const VERSIONS: Bulk = Bulk::list("SELECT id, version, state FROM duetime_jobs WHERE id IN ({})");
+/// ids.
 pub(super) const JOBS: Bulk = Bulk::list(concat!("SELECT ", columns!(), " FROM duetime_jobs j WHERE id IN ({})"));
 /// ids.
 pub(super) const JOBS_LOCKED: Bulk =

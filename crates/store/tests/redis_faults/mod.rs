@@ -5,6 +5,7 @@ mod access;
 mod begin;
 mod cluster;
 mod connections;
+mod fallback;
 mod fitness;
 mod full;
 mod full_engine;

@@ -22,7 +22,7 @@ use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
-use crate::model::job::Job;
+use crate::model::job::{Job, Stage};
 use crate::ports::{BUCKET_MS, Broker, Cursor, Ledger, OVERFLOW, Put, Reading, Registry, Room};
 use horizon::Horizon;
 use std::sync::Arc;
@@ -428,10 +428,10 @@ pub(in crate::engine) fn end_before(watermark: Millis) -> Cursor {
 
 /// The version up to which the broker's copy of the job is invalid: the ledger has a later version, or the job has ended or
 /// is gone there. An ended job does not become live again before the ledger knows.
-pub(in crate::engine) fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId, u64)> {
+pub(in crate::engine) fn outdated(job: &Job, row: Option<(u64, Stage)>) -> Option<(JobId, u64)> {
     match row {
-        Some(row) if row.is_pending() => (row.version > job.version).then_some((row.id, row.version)),
-        Some(row) => Some((job.id, row.version.max(job.version) + 1)),
+        Some((version, Stage::Pending)) => (version > job.version).then_some((job.id, version)),
+        Some((version, _)) => Some((job.id, version.max(job.version) + 1)),
         None => Some((job.id, job.version + 1)),
     }
 }
@@ -440,7 +440,6 @@ pub(in crate::engine) fn outdated(job: &Job, row: Option<Job>) -> Option<(JobId,
 mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, QUEUE, far, job, pass};
-    use crate::model::job::Stage;
     use crate::ports::Window;
     use crate::request::Options;
     use crate::testing::fixtures::{T0, due, id};
@@ -448,7 +447,7 @@ mod tests {
     #[test]
     fn a_copy_in_the_broker_is_outdated_by_a_later_or_ended_row_and_by_none() {
         let held = Job { version: 5, ..due(1, T0) };
-        let row = |version, stage| Some(Job { version, stage, ..held.clone() });
+        let row = |version, stage| Some((version, stage));
         assert_eq!(outdated(&held, row(5, Stage::Pending)), None);
         assert_eq!(outdated(&held, row(4, Stage::Pending)), None);
         assert_eq!(outdated(&held, row(6, Stage::Pending)), Some((held.id, 6)));

@@ -250,7 +250,7 @@ macro_rules! broker_suite {
         $crate::$cases! { $make =>
             beginnings {
                 nothing_is_handed_out_before_the_beginning numbers_begin_at_the_floor limits_stand_from_the_beginning
-                a_burst_is_used_up_at_the_beginning
+                a_burst_is_used_up_at_the_beginning what_is_outdated_is_listed_and_dropped_before_the_beginning
             }
             burst { a_burst_keeps_its_order_and_lets_others_through }
             edits {

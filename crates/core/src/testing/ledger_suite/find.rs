@@ -4,6 +4,7 @@ use super::Subject;
 use super::fixture::*;
 use crate::json::Timestamp;
 use crate::limits::MINUTE_MS;
+use crate::model::id::JobId;
 use crate::model::job::{Job, Stage, State};
 use crate::ports::{Change, Edit, Edited, Find, Ledger, OVERFLOW, OutboxEntry, Place, Selector, Window};
 use std::collections::BTreeSet;
@@ -29,6 +30,19 @@ async fn mixed(ledger: &dyn Ledger) {
 
 fn queue(name: &str) -> Find {
     Find { queue: Some(text(name)), ..all(Selector::State) }
+}
+
+/// Whatever is asked first, or is not there.
+pub async fn versions_are_those_of_the_rows(subject: Subject) {
+    mixed(&*subject.ledger).await;
+    let ids: Vec<JobId> = [7, 900, 6, 5, 6].map(id).to_vec();
+    let rows = subject.ledger.get(&ids).await.unwrap().into_iter();
+    let rows: Vec<_> = rows.map(|row| row.map(|row| (row.version, row.stage))).collect();
+    assert_eq!(subject.ledger.versions(&ids).await.unwrap(), rows);
+    let stages = rows.iter().map(|row| row.map(|(_, stage)| stage));
+    let expected = [Some(Stage::Failed), None, Some(Stage::Succeeded), Some(Stage::Pending), Some(Stage::Succeeded)];
+    assert_eq!(stages.collect::<Vec<_>>(), expected);
+    assert_eq!(subject.ledger.versions(&[]).await.unwrap(), []);
 }
 
 /// Of all states, live jobs by their ids, then those that have ended.

@@ -88,7 +88,7 @@ macro_rules! ledger_suite {
                 edits_of_one_job_follow_each_other, edits_at_once_are_made_one_after_the_other, versions_of_edits_are_odd,
             ]
             find: [
-                by_queue_live_jobs_first, by_states_merged_in_order, by_key_live_and_finished, a_row_that_moves_is_not_missed, by_tag,
+                versions_are_those_of_the_rows, by_queue_live_jobs_first, by_states_merged_in_order, by_key_live_and_finished, a_row_that_moves_is_not_missed, by_tag,
                 everything, everything_in_a_state, by_due_time_over_all_queues, by_end_the_latest_first, by_end_while_jobs_come_and_go, filters_narrow, pages_continue, rare_rows_are_found_among_many,
                 names_compare_byte_by_byte, get_answers_in_order,
             ]

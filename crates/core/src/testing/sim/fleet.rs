@@ -7,9 +7,9 @@
 //!
 //! If the broker lost some of its memory, the following is allowed:
 //! - Jobs that were running then run again, and so do jobs whose end was not recorded.
-//! - Emptied, it hands out nothing that is recorded as ended, and takes no receipt from before.
-//! - Having fallen back, it may hand out jobs that are recorded as ended, until the leader has compared its jobs with the
-//!   ledger, as the registry says ([`COMPARED`]). Leases that began until then continue.
+//! - It hands out nothing that was recorded as ended before. Emptied, it takes no receipt from before.
+//! - Having fallen back, it may undo edits that are not recorded yet. Leases that began until the leader has compared its jobs
+//!   once more, as the registry says ([`COMPARED`]), continue.
 
 use super::actors::{Actor, LIMITED, Pace};
 use super::history::Shared as SharedHistory;

@@ -1,0 +1,313 @@
+//! Compares what a shared broker holds with the ledger beside it, and makes the broker drop the jobs of which the ledger has a
+//! later state.
+//!
+//! A broker that fails over to an older copy of its memory holds jobs again that have ended, were cancelled or were edited. So a
+//! memory is compared *before it begins*. Until it begins it hands nothing out, so nobody gets such a job, whoever leads.
+//!
+//! - The broker names the memory that it is about to begin, and begins it only if it is still that one. A comparison belongs
+//!   to one name, and reads nothing before it is given. If the broker falls back meanwhile, the next memory has another name, and
+//!   is compared from the start.
+//! - While a memory has not begun, its jobs change only by puts, and by drops as made here. No put brings an outdated job back: its
+//!   row was read after this memory was known, and an edit leaves a tombstone in this memory before it changes a row.
+//!   An edit that left its tombstone in the memory before may still get past that, if its process dies. So the leader
+//!   [compares once more](Comparison::repeat), when no earlier reading can be put.
+//! - A row that is gone was removed after its job had ended: a job is recorded before it is put.
+//! - A drop names the version up to which it holds, and only a later state in the ledger is a reason for it. So it is right
+//!   at any time, in any memory: two engines may compare at once, and so may one whose memory has long been replaced.
+//! - An end that is recorded after the comparison has passed its job is told to the broker by its recorder, which forgets the
+//!   entry. The job may have been handed out in between, as after any loss of an unrecorded end.
+//!
+//! The comparison runs in a task, since it may take longer than any caller waits. It continues where it is, whatever fails: a
+//! database that is unavailable only delays it. If its process dies, another engine compares from the start. Pushes and all
+//! reading go on. A call that needs the memory waits for [`WAIT`], then fails as one that may be repeated.
+
+use crate::engine::base::Base;
+use crate::engine::loader::{Loader, outdated};
+use crate::engine::supervisor::Supervisor;
+use crate::error::Error;
+use crate::limits::STEP_JOBS_MAX;
+use crate::model::id::JobId;
+use crate::model::job::{Job, State};
+use crate::ports::{Broker, Counts, Detail, Ledger, Listing, Queues, Window};
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+/// How long a call waits for the comparison.
+const WAIT: Duration = Duration::from_secs(2);
+/// After a failure.
+const REST: Duration = Duration::from_millis(500);
+/// Between two lines of progress.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+/// How often jobs that change meanwhile are compared.
+const TRIES: usize = 5;
+/// Queues that are compared at once.
+const QUEUES_AT_ONCE: usize = 16;
+
+/// Compares what the broker holds with the ledger.
+pub(super) struct Comparison {
+    broker: Arc<dyn Broker>,
+    ledger: Arc<dyn Ledger>,
+    loader: Arc<Loader>,
+    supervisor: Arc<Supervisor>,
+    /// The latest one of each partition.
+    begun: Mutex<BTreeMap<u16, OfMemory>>,
+}
+
+/// The comparison of a memory that is to begin.
+struct OfMemory {
+    memory: String,
+    pass: Arc<Pass>,
+    task: AbortOnDropHandle<()>,
+}
+
+/// A pass over the jobs.
+struct Pass {
+    /// Only these jobs, of a memory that is to begin. It ends only when all are compared. `None`: all jobs, as long as this engine
+    /// leads.
+    partition: Option<u16>,
+    begin: Instant,
+    state: watch::Sender<PassState>,
+    compared: AtomicU64,
+    dropped: AtomicU64,
+    told_at: Mutex<Instant>,
+}
+
+enum PassState {
+    Going,
+    /// The present step is repeated.
+    Failing(Error),
+    Over,
+}
+
+impl Pass {
+    fn new(partition: Option<u16>) -> Arc<Self> {
+        let (begin, state) = (Instant::now(), watch::Sender::new(PassState::Going));
+        let (compared, dropped, told_at) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(begin));
+        Arc::new(Self { partition, begin, state, compared, dropped, told_at })
+    }
+
+    /// Makes a step. Before a memory begins, it is repeated until it succeeds.
+    async fn step<T, F: Future<Output = Result<T, Error>>>(&self, call: impl Fn() -> F) -> Result<T, Error> {
+        loop {
+            let answer = call().await;
+            if self.partition.is_none() {
+                return answer;
+            }
+            match answer {
+                Ok(answer) => {
+                    self.state.send_if_modified(|state| {
+                        let failed = matches!(state, PassState::Failing(_));
+                        *state = PassState::Going;
+                        failed
+                    });
+                    return Ok(answer);
+                }
+                Err(error) => {
+                    self.state.send_replace(PassState::Failing(error));
+                    tokio::time::sleep(REST).await;
+                }
+            }
+        }
+    }
+
+    fn add(&self, compared: usize) {
+        let jobs = self.compared.fetch_add(compared as u64, Ordering::Relaxed) + compared as u64;
+        let mut told_at = self.told_at.lock().expect("no panic under this lock");
+        if told_at.elapsed() >= PROGRESS_EVERY {
+            *told_at = Instant::now();
+            tracing::info!(jobs, "comparing the jobs that the broker holds with the ledger");
+        }
+    }
+
+    fn end(&self) {
+        let (jobs, dropped) = (self.compared.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed));
+        let ms = self.begin.elapsed().as_millis() as u64;
+        if dropped > 0 {
+            tracing::warn!(
+                jobs,
+                dropped,
+                ms,
+                "the broker lost its newest changes: jobs were dropped of which the ledger has a later state"
+            );
+        } else if self.begin.elapsed() >= PROGRESS_EVERY {
+            tracing::info!(jobs, ms, "the jobs that the broker holds were compared with the ledger");
+        }
+        self.state.send_replace(PassState::Over);
+    }
+
+    /// Why a memory has not been compared.
+    fn trouble(&self) -> Error {
+        match &*self.state.borrow() {
+            PassState::Failing(error) => error.clone(),
+            PassState::Going | PassState::Over => {
+                let jobs = self.compared.load(Ordering::Relaxed);
+                Error::Unavailable(format!("the jobs that it holds are compared with the ledger, {jobs} so far"))
+            }
+        }
+    }
+}
+
+impl Comparison {
+    pub(super) fn new(base: &Base, loader: Arc<Loader>) -> Self {
+        let (broker, ledger) = (base.stores.broker.clone(), base.stores.ledger.clone());
+        Self { broker, ledger, loader, supervisor: base.supervisor.clone(), begun: Mutex::default() }
+    }
+
+    /// Compares the memory of a partition before it begins, once.
+    ///
+    /// # Errors
+    /// The one with which the comparison fails at present; [`Error::Unavailable`] if it takes long. It goes on in both cases.
+    pub(super) async fn before_begin(self: &Arc<Self>, partition: u16, memory: &str) -> Result<(), Error> {
+        self.supervisor.check_open()?;
+        let pass = self.pass_of(partition, memory);
+        let mut state = pass.state.subscribe();
+        let waited = tokio::time::timeout(WAIT, state.wait_for(|state| !matches!(state, PassState::Going))).await;
+        match waited {
+            Ok(Ok(state)) if matches!(*state, PassState::Over) => Ok(()),
+            _ => Err(pass.trouble()),
+        }
+    }
+
+    /// The pass over this memory. It is begun unless it has been.
+    fn pass_of(self: &Arc<Self>, partition: u16, memory: &str) -> Arc<Pass> {
+        let mut begun = self.begun.lock().expect("no panic under this lock");
+        let is_kept = |known: &&OfMemory| {
+            let is_over = matches!(*known.pass.state.borrow(), PassState::Over);
+            // A task that ended otherwise has panicked.
+            known.memory == memory && (is_over || !known.task.is_finished())
+        };
+        if let Some(known) = begun.get(&partition).filter(is_kept) {
+            return known.pass.clone();
+        }
+        let pass = Pass::new(Some(partition));
+        let (this, its, stopping) = (self.clone(), pass.clone(), self.supervisor.stopping().clone());
+        let work = async move {
+            let compared = stopping.run_until_cancelled(this.compare(&its)).await;
+            if compared.is_some_and(|compared| compared.is_ok()) {
+                its.end();
+            }
+        };
+        let task = AbortOnDropHandle::new(self.supervisor.spawn(work));
+        begun.insert(partition, OfMemory { memory: memory.to_owned(), pass: pass.clone(), task });
+        pass
+    }
+
+    /// Why a memory has not begun that is to begin, if that takes long.
+    pub(super) fn trouble(&self) -> Option<Error> {
+        let begun = self.begun.lock().expect("no panic under this lock");
+        let mut passes = begun.values().map(|of| &of.pass);
+        let is_long = |pass: &&Arc<Pass>| match *pass.state.borrow() {
+            PassState::Going => pass.begin.elapsed() >= WAIT,
+            PassState::Failing(_) => true,
+            PassState::Over => false,
+        };
+        passes.find(is_long).map(|pass| pass.trouble())
+    }
+
+    /// Compares all jobs once more, as long as this engine leads.
+    pub(super) async fn repeat(self: &Arc<Self>) -> Result<(), Error> {
+        let pass = Pass::new(None);
+        self.compare(&pass).await?;
+        pass.end();
+        self.loader.reconcile().await
+    }
+
+    fn goes_on(&self, pass: &Pass) -> bool {
+        pass.partition.is_some() || self.loader.leads()
+    }
+
+    async fn compare(self: &Arc<Self>, pass: &Arc<Pass>) -> Result<(), Error> {
+        let (mut page, mut tasks) = (Some(Queues::first()), JoinSet::new());
+        while let Some(Queues::From(from, limit)) = page.take() {
+            let asked = match pass.partition {
+                Some(partition) => Queues::Named(pass.step(|| self.broker.queues_in(partition, &from, limit)).await?),
+                None => Queues::From(from.clone(), limit),
+            };
+            let counted = pass.step(|| self.broker.counts(asked.clone())).await?;
+            let next = Queues::From(from, limit).next(counted.iter().map(|(queue, ..)| queue));
+            page = next.filter(|_| self.goes_on(pass));
+            for (queue, counts, _) in counted {
+                if counts.scheduled + counts.ready + counts.running == 0 {
+                    continue;
+                }
+                if tasks.len() >= QUEUES_AT_ONCE {
+                    tasks.join_next().await.map_or(Ok(()), joined)?;
+                }
+                let (this, pass) = (self.clone(), pass.clone());
+                tasks.spawn(async move { this.compare_queue(&pass, queue, counts).await });
+            }
+        }
+        while let Some(ended) = tasks.join_next().await {
+            joined(ended)?;
+        }
+        Ok(())
+    }
+
+    async fn compare_queue(&self, pass: &Pass, queue: Arc<str>, counts: Counts) -> Result<(), Error> {
+        let (waiting, running) = (vec![State::Scheduled, State::Ready], vec![State::Running]);
+        let parts = match counts.running {
+            0 => vec![waiting],
+            // No job waits again before the memory begins, and each part alone is listed faster.
+            _ if pass.partition.is_some() => vec![waiting, running],
+            _ => vec![[waiting, running].concat()],
+        };
+        let (window, limit, detail) = (Window::ALL, STEP_JOBS_MAX, Detail::Head);
+        for states in parts {
+            let mut listing = Listing { queue: queue.clone(), states, window, after: None, limit, detail };
+            let mut jobs = self.page(pass, &mut listing).await?;
+            while !jobs.is_empty() && self.goes_on(pass) {
+                let (next, compared) = tokio::join!(self.page(pass, &mut listing), self.compare_jobs(pass, jobs));
+                compared?;
+                jobs = next?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The next jobs of this listing; none at its end.
+    async fn page(&self, pass: &Pass, listing: &mut Listing) -> Result<Vec<Job>, Error> {
+        let jobs = pass.step(|| self.broker.list(listing.clone())).await?;
+        listing.after = jobs.last().map(|job| (job.due_at.0, job.id));
+        Ok(jobs)
+    }
+
+    async fn compare_jobs(&self, pass: &Pass, mut jobs: Vec<Job>) -> Result<(), Error> {
+        let count = jobs.len();
+        for _ in 0..TRIES {
+            let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+            let rows = pass.step(|| self.ledger.versions(&ids)).await?;
+            let outdated = jobs.iter().zip(rows).filter_map(|(job, row)| outdated(job, row));
+            let outdated: Vec<(JobId, u64)> = outdated.collect();
+            if outdated.is_empty() {
+                break;
+            }
+            let gone = pass.step(|| self.broker.forget(&outdated, crate::Millis::MAX)).await?;
+            pass.dropped.fetch_add(gone.len() as u64, Ordering::Relaxed);
+            // Those that were changed in between are compared again.
+            let left: Vec<JobId> = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id)).collect();
+            self.loader.reconcile_later(gone.into_iter());
+            let read = pass.step(|| self.broker.get(&left, Detail::Head)).await?;
+            jobs = read.into_iter().flatten().filter(Job::is_pending).collect();
+            if jobs.is_empty() {
+                break;
+            }
+        }
+        pass.add(count);
+        Ok(())
+    }
+}
+
+fn joined(ended: Result<Result<(), Error>, JoinError>) -> Result<(), Error> {
+    match ended {
+        Ok(compared) => compared,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        Err(_) => Err(Error::Stopping),
+    }
+}

@@ -1,0 +1,123 @@
+//! Redis beside PostgreSQL starts again with an older file. Jobs that ended since are handed out to nobody, while two servers ask for
+//! jobs all the time.
+
+use duetime_core::api::Span;
+use duetime_core::engine::{Options as EngineOptions, Outcome, ReserveRequest, Source};
+use duetime_core::{Engine, JobId, NewJob};
+use duetime_store::redis::{Options, Redis};
+use duetime_store::sql;
+use duetime_store::testing::{PostgresServer, RedisServer};
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+const QUEUE: &str = "orders";
+/// How long the servers ask after the restart.
+const ASKS_FOR: Duration = Duration::from_secs(5);
+/// How long something may take to come about.
+const LIMIT: Duration = Duration::from_secs(120);
+
+async fn start(redis: &RedisServer, database: &PostgresServer) -> Engine {
+    let options = Options { beside: Some("test".into()), ..Options::default() };
+    let stores = Redis::connect(&redis.url(), options).await.unwrap().stores();
+    let ledger = Arc::new(
+        sql::connect(&database.url(), sql::Options { may_lose: true, ..sql::Options::default() }).await.unwrap(),
+    );
+    let options = EngineOptions { settles_recorded: true, ..EngineOptions::default() };
+    Engine::start(stores.beside(ledger), options).await.unwrap()
+}
+
+async fn push(engine: &Engine, count: usize, bytes: usize) -> BTreeSet<JobId> {
+    let mut ids = BTreeSet::new();
+    for part in vec![NewJob { queue: QUEUE.into(), ..NewJob::new(vec![b'x'; bytes]) }; count].chunks(1_000) {
+        let pushed = engine.push(part.to_vec()).await.unwrap();
+        ids.extend(pushed.into_iter().map(|pushed| pushed.unwrap().job.id));
+    }
+    ids
+}
+
+/// Leases due jobs, completes them, and returns how many.
+async fn work(engine: &Engine, limit: usize) -> Vec<JobId> {
+    let request = ReserveRequest::new(Source::Queues(vec![QUEUE.into()])).limit(limit).wait(Span(200));
+    let Ok(reservation) = engine.reserve(request).await else { return Vec::new() };
+    let leases = reservation.leases;
+    let ends = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None })).collect();
+    drop(engine.settle(ends).await);
+    leases.into_iter().map(|lease| lease.job.id).collect()
+}
+
+async fn complete(engine: &Engine, count: usize) {
+    let (mut done, end) = (0, Instant::now() + LIMIT);
+    while done < count {
+        assert!(Instant::now() < end, "{done} of {count}");
+        done += work(engine, (count - done).min(1_000)).await.len();
+    }
+}
+
+async fn restart(redis: RedisServer) -> RedisServer {
+    let again = move || {
+        let mut redis = redis;
+        redis.kill();
+        redis.start_again();
+        redis
+    };
+    tokio::task::spawn_blocking(again).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_ended_is_not_handed_out_after_a_restart_with_an_older_file() {
+    for (count, bytes) in [(40, 100_000), (3_000, 100)] {
+        let (redis, database) = (RedisServer::start(), PostgresServer::start());
+        let (leader, other) = (start(&redis, &database).await, start(&redis, &database).await);
+        push(&leader, count, bytes).await;
+        redis.command(&["SAVE"]);
+        complete(&leader, count).await;
+        let ends_at = Arc::new(OnceLock::new());
+        let asks = |engine: Engine| {
+            let ends_at = ends_at.clone();
+            async move {
+                let mut got = Vec::new();
+                while ends_at.get().is_none_or(|&at| Instant::now() < at) {
+                    got.extend(work(&engine, 5).await);
+                    tokio::task::yield_now().await;
+                }
+                got
+            }
+        };
+        let engines = [leader.clone(), leader.clone(), other.clone(), other.clone()];
+        let tasks = engines.map(|engine| tokio::spawn(asks(engine)));
+        let redis = restart(redis).await;
+        let new = push(&other, 10, bytes).await;
+        ends_at.set(Instant::now() + ASKS_FOR).unwrap();
+        let mut got = Vec::new();
+        for task in tasks {
+            got.extend(task.await.unwrap());
+        }
+        let again = got.iter().filter(|id| !new.contains(id)).count();
+        assert_eq!((again, got.len()), (0, new.len()), "of {count} jobs that had ended");
+        drop(redis);
+    }
+}
+
+/// From the restart of Redis with as many jobs to the first one that is handed out. `DUETIME_FALLBACK_JOBS` says how many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_comparison_ends_and_what_waits_is_handed_out() {
+    let text = std::env::var("DUETIME_FALLBACK_JOBS").unwrap_or_else(|_| "2500".into());
+    let count: usize = text.parse().expect("a number");
+    let (redis, database) = (RedisServer::start(), PostgresServer::start());
+    let (leader, other) = (start(&redis, &database).await, start(&redis, &database).await);
+    let ids = push(&leader, count, 200).await;
+    redis.command(&["SAVE"]);
+    let redis = restart(redis).await;
+    let begin = Instant::now();
+    let first = loop {
+        let got = work(&other, 1).await;
+        if let [id] = got[..] {
+            break id;
+        }
+        assert!(begin.elapsed() < LIMIT);
+    };
+    println!("{count} jobs: the first is handed out {} ms after the restart", begin.elapsed().as_millis());
+    assert!(ids.contains(&first));
+    drop((leader, redis));
+}
