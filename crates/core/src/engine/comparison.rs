@@ -19,35 +19,40 @@
 //!
 //! The comparison runs in a task, since it may take longer than any caller waits. It continues where it is, whatever fails: a
 //! database that is unavailable only delays it. If its process dies, another engine compares from the start. Pushes and all
-//! reading go on. A call that needs the memory waits for [`WAIT`], then fails as one that may be repeated.
+//! reading go on. Calls that need the memory wait until [`WAIT`] has passed since the comparison began, then fail as ones that may be
+//! repeated. A job that is pushed more than [`PUSHED_SINCE_MS`] after that is not compared: it cannot be outdated, and pushes might be faster
+//! than the comparison.
 
+use crate::clock::Millis;
 use crate::engine::base::Base;
 use crate::engine::loader::{Loader, outdated};
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
-use crate::limits::STEP_JOBS_MAX;
+use crate::limits::{MINUTE_MS, STEP_JOBS_MAX};
 use crate::model::id::JobId;
-use crate::model::job::{Job, State};
+use crate::model::job::{Job, Stage, State};
 use crate::ports::{Broker, Counts, Detail, Ledger, Listing, Queues, Window};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How long a call waits for the comparison.
+/// How long after its begin calls wait for the comparison.
 const WAIT: Duration = Duration::from_secs(2);
+/// A job that says it was made this long after the begin was, however the clocks of processes differ.
+const PUSHED_SINCE_MS: Millis = MINUTE_MS;
 /// After a failure.
 const REST: Duration = Duration::from_millis(500);
 /// Between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// How often jobs that change meanwhile are compared.
 const TRIES: usize = 5;
-/// Queues that are compared at once.
+/// Queues that are compared at once, of all partitions.
 const QUEUES_AT_ONCE: usize = 16;
 
 /// Compares what the broker holds with the ledger.
@@ -56,6 +61,8 @@ pub(super) struct Comparison {
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
     supervisor: Arc<Supervisor>,
+    /// Held while a queue is compared.
+    turns: Semaphore,
     /// The latest one of each partition.
     begun: Mutex<BTreeMap<u16, OfMemory>>,
 }
@@ -73,6 +80,8 @@ struct Pass {
     /// leads.
     partition: Option<u16>,
     begin: Instant,
+    /// The broker's clock then.
+    began_at: Millis,
     state: watch::Sender<PassState>,
     compared: AtomicU64,
     dropped: AtomicU64,
@@ -87,13 +96,13 @@ enum PassState {
 }
 
 impl Pass {
-    fn new(partition: Option<u16>) -> Arc<Self> {
+    fn new(partition: Option<u16>, began_at: Millis) -> Arc<Self> {
         let (begin, state) = (Instant::now(), watch::Sender::new(PassState::Going));
         let (compared, dropped, told_at) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(begin));
-        Arc::new(Self { partition, begin, state, compared, dropped, told_at })
+        Arc::new(Self { partition, begin, began_at, state, compared, dropped, told_at })
     }
 
-    /// Makes a step. Before a memory begins, it is repeated until it succeeds.
+    /// Makes a step. Before a memory begins, it is repeated until it succeeds, unless something is damaged.
     async fn step<T, F: Future<Output = Result<T, Error>>>(&self, call: impl Fn() -> F) -> Result<T, Error> {
         loop {
             let answer = call().await;
@@ -109,6 +118,7 @@ impl Pass {
                     });
                     return Ok(answer);
                 }
+                Err(damaged @ Error::Damaged(_)) => return Err(damaged),
                 Err(error) => {
                     self.state.send_replace(PassState::Failing(error));
                     tokio::time::sleep(REST).await;
@@ -157,7 +167,8 @@ impl Pass {
 impl Comparison {
     pub(super) fn new(base: &Base, loader: Arc<Loader>) -> Self {
         let (broker, ledger) = (base.stores.broker.clone(), base.stores.ledger.clone());
-        Self { broker, ledger, loader, supervisor: base.supervisor.clone(), begun: Mutex::default() }
+        let (supervisor, turns) = (base.supervisor.clone(), Semaphore::new(QUEUES_AT_ONCE));
+        Self { broker, ledger, loader, supervisor, turns, begun: Mutex::default() }
     }
 
     /// Compares the memory of a partition before it begins, once.
@@ -168,7 +179,8 @@ impl Comparison {
         self.supervisor.check_open()?;
         let pass = self.pass_of(partition, memory);
         let mut state = pass.state.subscribe();
-        let waited = tokio::time::timeout(WAIT, state.wait_for(|state| !matches!(state, PassState::Going))).await;
+        let is_settled = state.wait_for(|state| !matches!(state, PassState::Going));
+        let waited = tokio::time::timeout_at(pass.begin + WAIT, is_settled).await;
         match waited {
             Ok(Ok(state)) if matches!(*state, PassState::Over) => Ok(()),
             _ => Err(pass.trouble()),
@@ -186,7 +198,7 @@ impl Comparison {
         if let Some(known) = begun.get(&partition).filter(is_kept) {
             return known.pass.clone();
         }
-        let pass = Pass::new(Some(partition));
+        let pass = Pass::new(Some(partition), self.broker.now_at_most());
         let (this, its, stopping) = (self.clone(), pass.clone(), self.supervisor.stopping().clone());
         let work = async move {
             let compared = stopping.run_until_cancelled(this.compare(&its)).await;
@@ -213,7 +225,7 @@ impl Comparison {
 
     /// Compares all jobs once more, as long as this engine leads.
     pub(super) async fn repeat(self: &Arc<Self>) -> Result<(), Error> {
-        let pass = Pass::new(None);
+        let pass = Pass::new(None, self.broker.now_at_most());
         self.compare(&pass).await?;
         pass.end();
         self.loader.reconcile().await
@@ -241,7 +253,17 @@ impl Comparison {
                     tasks.join_next().await.map_or(Ok(()), joined)?;
                 }
                 let (this, pass) = (self.clone(), pass.clone());
-                tasks.spawn(async move { this.compare_queue(&pass, queue, counts).await });
+                tasks.spawn(async move {
+                    let _turn = this.turns.acquire().await;
+                    match this.compare_queue(&pass, &queue, counts).await {
+                        // Its other jobs, and those of other queues, are still handed out. The leader says so, which compares again.
+                        Err(Error::Damaged(damage)) if pass.partition.is_some() => {
+                            tracing::error!(%queue, damage, "not all jobs of a queue can be compared with the ledger");
+                            Ok(())
+                        }
+                        compared => compared,
+                    }
+                });
             }
         }
         while let Some(ended) = tasks.join_next().await {
@@ -250,7 +272,7 @@ impl Comparison {
         Ok(())
     }
 
-    async fn compare_queue(&self, pass: &Pass, queue: Arc<str>, counts: Counts) -> Result<(), Error> {
+    async fn compare_queue(&self, pass: &Pass, queue: &Arc<str>, counts: Counts) -> Result<(), Error> {
         let (waiting, running) = (vec![State::Scheduled, State::Ready], vec![State::Running]);
         let parts = match counts.running {
             0 => vec![waiting],
@@ -280,24 +302,28 @@ impl Comparison {
 
     async fn compare_jobs(&self, pass: &Pass, mut jobs: Vec<Job>) -> Result<(), Error> {
         let count = jobs.len();
+        jobs.retain(|job| job.created_at.0 <= pass.began_at + PUSHED_SINCE_MS);
         for _ in 0..TRIES {
+            if jobs.is_empty() {
+                break;
+            }
             let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
             let rows = pass.step(|| self.ledger.versions(&ids)).await?;
+            let is_live = |row: &Option<(u64, Stage)>| matches!(row, Some((_, Stage::Pending)));
+            let live = jobs.iter().zip(&rows).filter(|(_, row)| is_live(row)).map(|(job, _)| job.id);
+            let live: HashSet<JobId> = live.collect();
             let outdated = jobs.iter().zip(rows).filter_map(|(job, row)| outdated(job, row));
             let outdated: Vec<(JobId, u64)> = outdated.collect();
             if outdated.is_empty() {
                 break;
             }
-            let gone = pass.step(|| self.broker.forget(&outdated, crate::Millis::MAX)).await?;
+            let gone = pass.step(|| self.broker.forget(&outdated, Millis::MAX)).await?;
             pass.dropped.fetch_add(gone.len() as u64, Ordering::Relaxed);
             // Those that were changed in between are compared again.
             let left: Vec<JobId> = outdated.iter().map(|&(id, _)| id).filter(|id| !gone.contains(id)).collect();
-            self.loader.reconcile_later(gone.into_iter());
+            self.loader.reconcile_later(gone.into_iter().filter(|id| live.contains(id)));
             let read = pass.step(|| self.broker.get(&left, Detail::Head)).await?;
             jobs = read.into_iter().flatten().filter(Job::is_pending).collect();
-            if jobs.is_empty() {
-                break;
-            }
         }
         pass.add(count);
         Ok(())

@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
-use crate::model::job::Job;
+use crate::model::job::{Job, Stage};
 use crate::ports::{Broker, Ledger, OutboxEntry, Outcomes};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -48,9 +48,9 @@ impl Unrecorded {
 /// Pages of the outbox of a partition that are searched for ends, at most.
 const ENDS_PAGES_MAX: usize = 20;
 
-/// Jobs that have ended or are gone, and may still have a pending row: their ids, with the version in which they ended.
+/// Jobs that have ended or are gone, and may still have a pending row: their ids, with the version in which they ended, and the queue.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct UnrecordedEnds(BTreeMap<JobId, u64>);
+pub(in crate::engine) struct UnrecordedEnds(BTreeMap<JobId, (u64, Arc<str>)>);
 
 impl UnrecordedEnds {
     /// Those of these queues in the outbox: in its [`ENDS_PAGES_MAX`] oldest pages of each partition.
@@ -76,18 +76,21 @@ impl UnrecordedEnds {
     fn add(&mut self, entries: &[OutboxEntry], queues: &BTreeSet<Arc<str>>) {
         let has_ended = |entry: &&OutboxEntry| matches!(entry, OutboxEntry::Removed(_)) || !entry.job().is_pending();
         let ended = entries.iter().filter(has_ended).map(OutboxEntry::job);
-        self.0.extend(ended.filter(|job| queues.contains(&job.queue)).map(|job| (job.id, job.version)));
+        let of_these = ended.filter(|job| queues.contains(&job.queue));
+        self.0.extend(of_these.map(|job| (job.id, (job.version, job.queue.clone()))));
     }
 
     /// By queue, how many of them have a pending row that does not know of the end.
     pub(in crate::engine) async fn pending(&self, ledger: &dyn Ledger) -> Result<HashMap<Arc<str>, u64>, Error> {
         let mut pending = HashMap::new();
-        let ids: Vec<JobId> = self.0.keys().copied().collect();
-        for ids in ids.chunks(STEP_JOBS_MAX) {
-            for row in ledger.get(ids).await?.into_iter().flatten() {
+        let (ids, ends): (Vec<JobId>, Vec<&(u64, Arc<str>)>) = self.0.iter().unzip();
+        for (ids, ends) in ids.chunks(STEP_JOBS_MAX).zip(ends.chunks(STEP_JOBS_MAX)) {
+            for (row, (end, queue)) in ledger.versions(ids).await?.into_iter().zip(ends) {
                 // A job that was retried by hand is pending in a later version.
-                if row.is_pending() && row.version < self.0[&row.id] {
-                    *pending.entry(row.queue).or_default() += 1;
+                if let Some((version, Stage::Pending)) = row
+                    && version < *end
+                {
+                    *pending.entry(queue.clone()).or_default() += 1;
                 }
             }
         }

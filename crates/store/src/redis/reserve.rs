@@ -43,19 +43,13 @@ impl Jobs {
 
     async fn hand_out(&self, asked: HandOut<'_>) -> Result<Taken, Error> {
         match asked.queues() {
-            Some(queues) => match self.hand_out_queues(queues, asked).await {
-                Err(error) if fault::is_not_begun(&error) => {
-                    let again_at = self.partitions.clock.now() + HOST_REST.as_millis() as u64;
-                    let reserved = Reserved { next_at: Some(again_at), ..Reserved::default() };
-                    Ok(Taken { reserved, ..Taken::default() })
-                }
-                taken => taken,
-            },
+            Some(queues) => self.hand_out_queues(queues, asked).await,
             None => self.hand_out_named(asked.named(), asked).await,
         }
     }
 
-    /// Serves queues in order; consecutive queues in the same partition share a call.
+    /// Serves queues in order; consecutive queues in the same partition share a call. A partition whose memory has not begun has nothing
+    /// yet, and holds up no other.
     async fn hand_out_queues(&self, queues: &[Arc<str>], asked: HandOut<'_>) -> Result<Taken, Error> {
         let mut taken = Taken::default();
         let mut rest = queues;
@@ -65,7 +59,14 @@ impl Jobs {
             let (together, later) = rest.split_at(count);
             let left = left(asked, &taken);
             let part = Part { partition, name: first, queues: together, limit: left, candidates: &[] };
-            self.hand_out_part(part, asked, &mut taken).await?;
+            match self.hand_out_part(part, asked, &mut taken).await {
+                Err(error) if fault::is_not_begun(&error) => {
+                    let again_at = self.partitions.clock.now() + HOST_REST.as_millis() as u64;
+                    let next_at = &mut taken.reserved.next_at;
+                    *next_at = Some(next_at.map_or(again_at, |next| next.min(again_at)));
+                }
+                handed_out => handed_out?,
+            }
             rest = later;
             if left == 0 {
                 break;
@@ -198,7 +199,11 @@ impl Jobs {
                     limit: 1,
                     candidates: &candidates,
                 };
-                self.hand_out_part(part, asked, &mut taken).await?;
+                match self.hand_out_part(part, asked, &mut taken).await {
+                    // Those that were leased must reach the caller.
+                    Err(error) if fault::is_not_begun(&error) && before > 0 => {}
+                    handed_out => handed_out?,
+                }
                 if taken.reserved.leases.len() == before {
                     // Paused, or another process was faster.
                     let state = job.state(self.partitions.clock.now());

@@ -4,7 +4,9 @@ use super::call::Text;
 use super::change::{Came, Step};
 use super::clock::Late;
 use super::codec::{self, Record};
+use super::fault;
 use super::jobs::{Jobs, bytes, groups, groups_by_size};
+use super::partitions::HOST_REST;
 use super::reply::Reply;
 use super::scripts;
 use duetime_core::model::name::KIND_DEFAULT;
@@ -210,7 +212,6 @@ impl Jobs {
     /// Finds what has expired in the partitions that this process uses.
     pub(super) async fn expired_jobs(&self, limit: usize) -> Result<Expired, Error> {
         let mut expired = Expired::default();
-        let mut next_ms: Option<u64> = None;
         // Occasionally also in partitions that only other processes used, which may be gone.
         let looks_at_all = self.looks.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOKS_AT_ALL);
         let mut partitions = if looks_at_all { (0..self.partitions.keys.partitions()).collect() } else { self.used() };
@@ -219,30 +220,36 @@ impl Jobs {
             partitions.push(0);
         }
         for partition in partitions {
-            self.bound_leases(partition).await?;
-            let arguments = |text: &mut Text| text.number(limit as u64);
-            let mut reply = self.partitions.run(partition, &scripts::EXPIRED, &[], arguments).await?;
-            let live = |reply: Reply| -> Result<Vec<Record>, Error> {
-                let records = reply.records()?.into_iter().filter_map(|(_, record)| record);
-                Ok(records.filter(|record| record.job.is_pending()).collect())
+            let next_ms = match self.expired_in(partition, limit, &mut expired).await {
+                // No lease ends there yet; those of other partitions do.
+                Err(error) if fault::is_not_compared(&error) => Some(HOST_REST.as_millis() as u64),
+                next_ms => next_ms?,
             };
-            let (untaken, crashed): (Vec<Record>, Vec<Record>) =
-                live(reply.list()?)?.into_iter().partition(|record| record.takes);
-            expired.untaken.extend(untaken.into_iter().map(|record| record.job));
-            expired.crashed.extend(crashed.into_iter().map(|record| record.job));
-            expired.unstarted.extend(live(reply.list()?)?.into_iter().map(|record| record.job));
-            let next = u64::try_from(reply.number()?).ok();
-            next_ms = [next_ms, next].into_iter().flatten().min();
-            self.entry_backlog(partition, reply.number()? as u64);
-            expired.is_full |= reply.number()? != 0;
-            if self.bound_leases(partition).await? {
-                // This reply was the first to show it, and there may be more to end.
-                next_ms = Some(0);
-            }
+            expired.next_ms = [expired.next_ms, next_ms].into_iter().flatten().min();
         }
         expired.is_full |= self.partitions.is_ledger() && self.make_room().await.is_err();
-        expired.next_ms = next_ms;
         Ok(expired)
+    }
+
+    /// Adds what has expired in a partition. Returns when the next lease ends there.
+    async fn expired_in(&self, partition: u16, limit: usize, expired: &mut Expired) -> Result<Option<u64>, Error> {
+        self.bound_leases(partition).await?;
+        let arguments = |text: &mut Text| text.number(limit as u64);
+        let mut reply = self.partitions.run(partition, &scripts::EXPIRED, &[], arguments).await?;
+        let live = |reply: Reply| -> Result<Vec<Record>, Error> {
+            let records = reply.records()?.into_iter().filter_map(|(_, record)| record);
+            Ok(records.filter(|record| record.job.is_pending()).collect())
+        };
+        let (untaken, crashed): (Vec<Record>, Vec<Record>) =
+            live(reply.list()?)?.into_iter().partition(|record| record.takes);
+        expired.untaken.extend(untaken.into_iter().map(|record| record.job));
+        expired.crashed.extend(crashed.into_iter().map(|record| record.job));
+        expired.unstarted.extend(live(reply.list()?)?.into_iter().map(|record| record.job));
+        let next_ms = u64::try_from(reply.number()?).ok();
+        self.entry_backlog(partition, reply.number()? as u64);
+        expired.is_full |= reply.number()? != 0;
+        // If this reply was the first to show that the clock was set back, there may be more to end.
+        Ok(if self.bound_leases(partition).await? { Some(0) } else { next_ms })
     }
 
     /// If the clock was set back, leases that it gave before, when it was ahead, end within their length from now. Returns

@@ -171,13 +171,14 @@ fn jobs(counts: Counts) -> u64 {
     counts.scheduled + counts.ready + counts.running
 }
 
-/// The rows that were pending at any time between two readings, at most: those that still were at the second one, and those that ended
+/// The rows that were pending at any time between two readings, at most: those that were at one of them, and those that came or ended
 /// meanwhile.
 fn pending_at_most(before: &Tally, after: &Tally) -> u64 {
     let ended = |Tally { totals, .. }: &Tally| totals.succeeded + totals.failed + totals.cancelled;
     // The totals of a queue begin again once its last row is gone.
     let left = ended(after).checked_sub(ended(before)).unwrap_or(before.pending);
-    before.pending.max(after.pending + left)
+    let came = after.totals.pushed.saturating_sub(before.totals.pushed);
+    (before.pending + came).max(after.pending + left)
 }
 
 impl Counted {
@@ -246,7 +247,7 @@ mod tests {
     /// Another process pushes, runs and ends jobs between any two readings.
     #[tokio::test(start_paused = true)]
     async fn a_job_that_is_pushed_or_ends_while_its_queue_is_counted_hides_none() {
-        for verb in ["tallies", "counts", "outcomes", "get"] {
+        for verb in ["tallies", "counts", "outcomes", "versions"] {
             let (broker, ledger) = (Shared::new(Arc::new(TokioClock::new())), ModelLedger::default());
             let one = Fixture::sharing(&broker, &ledger).await;
             let other = Fixture::sharing(&broker, &ledger).await;
@@ -314,6 +315,7 @@ mod tests {
         assert_eq!(most(tally(3, 3, 0), tally(8, 10, 2)), 10, "seven came, two of all ended");
         assert_eq!(most(tally(3, 9, 6), tally(7, 9, 6)), 7, "four were retried");
         assert_eq!(most(tally(3, 3, 0), tally(1, 3, 0)), 3, "two were deleted");
+        assert_eq!(most(tally(3, 3, 0), tally(3, 5, 0)), 5, "two were deleted, then two came");
         assert_eq!(most(tally(3, 9, 6), tally(2, 2, 0)), 5, "all ended, then two came");
     }
 }

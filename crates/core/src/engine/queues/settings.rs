@@ -17,11 +17,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Settings {
-    /// Reads all settings, before anything is served.
+    /// Reads all settings, before anything is served. A broker that takes no limits yet gets them from the registry when its memory
+    /// begins.
     pub(in crate::engine) async fn load(&self) -> Result<(), Error> {
-        for (queue, settings, version) in read_settings(self.registry.as_ref()).await? {
-            self.broker.limit(&queue, settings.limits(), version).await?;
-            self.set(queue, settings);
+        let read = read_settings(self.registry.as_ref()).await?;
+        for (queue, settings, _) in &read {
+            self.set(queue.clone(), settings.clone());
+        }
+        for (queue, settings, version) in read {
+            match self.broker.limit(&queue, settings.limits(), version).await {
+                Err(Error::Unavailable(why)) => tracing::debug!(%queue, why, "the broker takes no limits yet"),
+                limited => limited?,
+            }
         }
         Ok(())
     }
