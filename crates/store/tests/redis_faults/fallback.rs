@@ -1,12 +1,15 @@
 //! Redis beside PostgreSQL starts again with an older file. Jobs that ended since are handed out to nobody, while two servers ask for
-//! jobs all the time.
+//! jobs all the time. While a partition is compared, the others serve.
 
+use async_trait::async_trait;
 use duetime_core::api::Span;
 use duetime_core::engine::{Options as EngineOptions, Outcome, ReserveRequest, Source};
-use duetime_core::{Engine, JobId, NewJob};
+use duetime_core::ports::{Beginning, Broker, Host, Pick, Put, Reserve, Room};
+use duetime_core::testing::fixtures::due;
+use duetime_core::{Engine, Error, Job, JobId, NewJob};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::sql;
-use duetime_store::testing::{PostgresServer, RedisServer};
+use duetime_store::testing::{PostgresServer, RedisCluster, RedisServer};
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -120,4 +123,55 @@ async fn a_comparison_ends_and_what_waits_is_handed_out() {
     println!("{count} jobs: the first is handed out {} ms after the restart", begin.elapsed().as_millis());
     assert!(ids.contains(&first));
     drop((leader, redis));
+}
+
+/// A host that has not compared one partition.
+struct Compares {
+    all_but: u16,
+}
+
+#[async_trait]
+impl Host for Compares {
+    async fn beginning(&self) -> Result<Beginning, Error> {
+        Ok(Beginning { generation: 1, limits: Vec::new() })
+    }
+
+    async fn compare(&self, partition: u16, _: &str) -> Result<(), Error> {
+        let is_compared = partition != self.all_but;
+        is_compared.then_some(()).ok_or_else(|| Error::Unavailable("it takes long".into()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_that_is_compared_holds_up_no_other() {
+    let cluster = RedisCluster::masters_only();
+    let options = Options { beside: Some("test".into()), ..Options::default() };
+    let redis = Redis::connect(&format!("{}?partitions=4", cluster.url()), options).await.unwrap();
+    let queue_in = |partition: u16| -> Arc<str> {
+        (0..).map(|n| Arc::from(format!("q{n}"))).find(|queue| redis.partition(queue) == partition).unwrap()
+    };
+    let (waits, serves) = (queue_in(1), queue_in(2));
+    redis.begin(Arc::new(Compares { all_but: 1 })).await.unwrap();
+    let now = redis.now();
+    let job = |n, queue: &Arc<str>| {
+        let id = JobId::in_partition(n, redis.partition(queue));
+        Job { id, queue: queue.clone(), ..due(n, now - 1_000) }
+    };
+    let jobs = vec![job(1, &waits), job(2, &serves), job(3, &serves), job(4, &serves)];
+    assert_eq!(redis.put(jobs.clone(), redis.reading(), Room::Any).await, Ok(vec![Put::Held; 4]));
+
+    for queues in [[&waits, &serves], [&serves, &waits]] {
+        let reserve = Reserve::new(Pick::InOrder(queues.map(Arc::clone).to_vec()), 1);
+        let reserved = redis.reserve(Reserve { lease_ms: Some(1), ..reserve }).await.unwrap();
+        assert!(matches!(&reserved.leases[..], [lease] if lease.job.queue == serves), "{reserved:?}");
+        assert!(reserved.next_at.is_some(), "there will be more");
+    }
+    let end = Instant::now() + LIMIT;
+    let mut ended = 0;
+    while ended < 2 {
+        assert!(Instant::now() < end, "leases end where jobs are handed out");
+        ended = redis.expired(10).await.unwrap().crashed.len();
+    }
+    let alone = Reserve::new(Pick::InOrder(vec![waits]), 1);
+    assert_eq!(redis.reserve(alone).await.unwrap().leases.len(), 0);
 }

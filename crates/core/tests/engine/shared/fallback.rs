@@ -4,7 +4,7 @@
 use super::super::takes::take;
 use super::*;
 use duetime_core::api::DegradedCode;
-use duetime_core::engine::TakeRequest;
+use duetime_core::engine::{QueueSettings, TakeRequest};
 
 /// Jobs that the copy has, and what became of them since.
 struct Before {
@@ -179,4 +179,25 @@ async fn pushes_and_readings_go_on_while_jobs_are_compared() {
     seconds(3).await;
     let got: Vec<JobId> = other.leases().await.iter().map(|job| job.id).collect();
     assert_eq!(got, [before.same, pushed.id]);
+}
+
+/// A queue has settings, which the broker takes only once the memory has begun.
+#[tokio::test(start_paused = true)]
+async fn a_process_starts_while_jobs_are_compared() {
+    let (world, leader, other) = World::with_two().await;
+    let before = older_copy(&world, &other).await;
+    let limited = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
+    other.engine.configure("default", limited).await.unwrap();
+    leader.life.die();
+    other.life.die();
+    world.fall_back().await;
+    let life = Life::plain();
+    life.mute(Some("versions"));
+    let node = Node { engine: Engine::start(world.stores(life.clone()), Options::default()).await.unwrap(), life };
+    assert!(node.leases().await.is_empty(), "it compares");
+    node.life.mute(None);
+    before.check(&world, &node, 20).await;
+    node.push(job()).await;
+    node.push(job()).await;
+    assert_eq!(node.leases().await.len(), 1, "the limit applies");
 }
