@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use duetime_core::api::Span;
 use duetime_core::engine::{Options as EngineOptions, Outcome, ReserveRequest, Source};
-use duetime_core::ports::{Beginning, Broker, Host, Pick, Put, Reserve, Room};
+use duetime_core::ports::{Beginning, Broker, BrokerClock, Host, Pick, Put, Reserve, Room};
 use duetime_core::testing::fixtures::due;
 use duetime_core::{Engine, Error, Job, JobId, NewJob};
 use duetime_store::redis::{Options, Redis};
