@@ -101,7 +101,28 @@ impl RedisServer {
         self
     }
 
+    /// A clock of its own is right from then on.
     fn wait_ready(&mut self) {
+        self.wait_answer();
+        while self.clock.as_ref().is_some_and(|clock| !clock.is_read_rightly(|| self.time())) {
+            self.kill();
+            self.process = self.started();
+            self.wait_answer();
+        }
+    }
+
+    /// What its clock reads, in milliseconds.
+    fn time(&self) -> i64 {
+        let text = self.command(&["TIME"]);
+        let (seconds, micros) = text.split_once('\n').expect("two numbers");
+        seconds.parse::<i64>().expect("seconds") * 1_000 + micros.parse::<i64>().expect("microseconds") / 1_000
+    }
+
+    fn started(&self) -> Process {
+        Process::start(self.program, &self.arguments, self.folder.path(), &self.folder.path().join(LOG))
+    }
+
+    fn wait_answer(&mut self) {
         until(&format!("{} on port {} to answer", self.program, self.port()), LIMIT, || {
             if let Some(status) = self.process.ended() {
                 panic!("{} ended with {status}: {}", self.program, self.log());
@@ -180,7 +201,7 @@ impl RedisServer {
     /// Starts a killed server again, with the same port and folder, and waits until it answers.
     pub fn start_again(&mut self) {
         self.kill();
-        self.process = Process::start(self.program, &self.arguments, self.folder.path(), &self.folder.path().join(LOG));
+        self.process = self.started();
         self.wait_ready();
     }
 
