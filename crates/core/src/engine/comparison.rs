@@ -14,8 +14,8 @@
 //! - A row that is gone was removed after its job had ended: a job is recorded before it is put.
 //! - A drop names the version up to which it holds, and only a later state in the ledger is a reason for it. So it is right
 //!   at any time, in any memory: two engines may compare at once, and so may one whose memory has long been replaced.
-//! - An end that is recorded after the comparison has passed its job is told to the broker by its recorder, which forgets the
-//!   entry. The job may have been handed out in between, as after any loss of an unrecorded end.
+//! - If an end is recorded after its job was compared, the recorder removes the job from the broker as it forgets the entry.
+//!   The job may have been handed out in between, as after any loss of an unrecorded end.
 //!
 //! The comparison runs in a task, since it may take longer than any caller waits. It continues where it is, whatever fails: a
 //! database that is unavailable only delays it. If its process dies, another engine compares from the start. Pushes and all

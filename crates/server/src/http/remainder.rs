@@ -24,7 +24,7 @@ struct State {
 /// The remainder of a body.
 pub(super) struct Remainder {
     body: Kept,
-    /// The client sends nothing before it is told to.
+    /// The client waits for `100 Continue` before it sends the body.
     is_awaited: bool,
 }
 

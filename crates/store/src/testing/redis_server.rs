@@ -101,7 +101,7 @@ impl RedisServer {
         self
     }
 
-    /// A clock of its own is right from then on.
+    /// Waits until it answers. If it has a fake clock that is wrong from the start, it is started again.
     fn wait_ready(&mut self) {
         self.wait_answer();
         while self.clock.as_ref().is_some_and(|clock| !clock.is_read_rightly(|| self.time())) {
@@ -111,7 +111,7 @@ impl RedisServer {
         }
     }
 
-    /// What its clock reads, in milliseconds.
+    /// The time by its clock, in milliseconds.
     fn time(&self) -> i64 {
         let text = self.command(&["TIME"]);
         let (seconds, micros) = text.split_once('\n').expect("two numbers");
