@@ -92,7 +92,8 @@ final class ProcessTest extends Driver
             self::assertSame(400, $queue['ready'] + $done + $left, "signal $signal");
             self::assertTrue($done <= $ran && $ran <= $done + $left, "signal $signal: $ran jobs began, $done have ended");
             $this->client->queues->purge($this->queue);
-            $this->client->queues->delete($this->queue, force: true);
+            // What a killed worker ran keeps its queue, and no round follows.
+            $left === 0 && $this->client->queues->delete($this->queue, force: true);
             DB::table('effects')->delete();
         }
     }
