@@ -132,6 +132,17 @@ impl Recorder {
                 self.loader.leave_in_ledger(self.broker.crowded_out(&jobs, room).await?).await;
             }
         }
+        self.load_again(outdated).await
+    }
+
+    /// Has the broker drop older copies of jobs that the ledger has in these versions.
+    pub(super) async fn drop_older(&self, recorded: &[(JobId, u64)]) -> Result<(), Error> {
+        let outdated = self.broker.forget(recorded, Millis::MAX).await?;
+        self.load_again(outdated).await
+    }
+
+    /// Loads jobs that the broker had in older versions.
+    async fn load_again(&self, outdated: Vec<JobId>) -> Result<(), Error> {
         if outdated.is_empty() {
             return Ok(());
         }

@@ -47,10 +47,15 @@ impl Fixture {
 
     /// One of several processes that share a broker and this ledger. None of them leads yet.
     pub(super) async fn sharing(broker: &Shared, ledger: &ModelLedger) -> Self {
+        Self::sharing_with(broker, ledger, Options::default()).await
+    }
+
+    /// The same with these options.
+    pub(super) async fn sharing_with(broker: &Shared, ledger: &ModelLedger, options: Options) -> Self {
         let (broker, ledger) = (Arc::new(broker.clone()), ledger.clone());
         let own = Stores::one_process(Arc::new(TokioClock::new()), Arc::new(ledger.clone()));
         let stores = Stores { broker: broker.clone(), locks: broker, leases: None, ..own };
-        let fixture = Self::over(stores, ledger, Options::default()).await;
+        let fixture = Self::over(stores, ledger, options).await;
         fixture.loops.loader.advance_watermark();
         fixture
     }

@@ -99,7 +99,15 @@ impl Jobs {
         if !self.partitions.is_ledger() {
             self.entry_backlog(partition, reply.number()? as u64);
             // Those that did not fit in the reply.
-            settled.entries.extend(self.outcomes_of(&Vec::from_iter(to_note)).await?);
+            let rest = self.outcomes_of(&Vec::from_iter(to_note.iter().copied())).await?;
+            rest.iter().for_each(|entry| drop(to_note.remove(&entry.job().id)));
+            settled.entries.extend(rest);
+            // Without an entry, either the end was recorded or Redis was emptied. The engine asks the ledger.
+            for (position, ..) in
+                chosen.iter().map(|&i| &plain[i]).filter(|(_, receipt, _)| to_note.contains(&receipt.id))
+            {
+                settled.states[*position] = None;
+            }
         }
         Ok(chosen.len())
     }

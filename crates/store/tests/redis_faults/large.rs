@@ -172,6 +172,33 @@ async fn outcomes_with_large_results_are_read() {
     assert!(link.longest_call() <= BOUND + ROOM, "{}", link.longest_call());
 }
 
+/// What it ended is not recorded, and will run again: nobody may be told that it is recorded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_end_is_not_known_if_redis_is_emptied_before_its_outcome_was_read() {
+    let server = Arc::new(RedisServer::start());
+    let (_, outcomes) = all_scripts().into_iter().find(|(name, _)| *name == "outcomes").expect("a script");
+    let (emptied, is_emptied) = (server.clone(), AtomicBool::new(false));
+    let proxy = Proxy::to(server.port(), move |command: &Command<'_>| {
+        let reads = command.bytes.windows(outcomes.len()).any(|bytes| bytes == outcomes.as_bytes());
+        if reads && !is_emptied.swap(true, Ordering::Relaxed) {
+            emptied.command(&["FLUSHALL"]);
+        }
+        Fate::default()
+    });
+    let options = Options { beside: Some("test".into()), ..Options::default() };
+    let redis = Redis::connect(&proxy.url(), options).await.unwrap();
+    redis.begin(Arc::new(Given::default())).await.unwrap();
+    let s = Subject { redis };
+    put(&s, jobs(&s, 1..=4, 10)).await;
+    let leased = reserve_all(&s).await;
+    let settles = leased.iter().map(|job| Settle::new(job.receipt(), result(MIB))).collect();
+    let settled = s.redis.settle(settles).await.unwrap();
+    let noted: BTreeSet<JobId> = settled.entries.iter().map(|entry| entry.job().id).collect();
+    let known = leased.iter().zip(&settled.states).filter(|(_, state)| state.is_some()).map(|(job, _)| job.id);
+    assert_eq!(known.collect::<BTreeSet<_>>(), noted);
+    assert!(noted.len() < 4, "the others did not fit in the reply");
+}
+
 /// A queue of each of so many partitions.
 fn queue_of_each_partition(redis: &Redis, partitions: usize) -> BTreeMap<u16, String> {
     let mut queues = BTreeMap::new();

@@ -23,8 +23,8 @@ use crate::model::retry::{Retry, WhenExhausted};
 use crate::ports::{Broker, Detail, Ledger, Outcomes, Settle};
 use crate::request::{Answers, Ending, Outcome, Settlement};
 use crate::rules::{self, Again, Decision, Finish};
-use pending_ends::PendingEnds;
-use std::collections::{HashMap, HashSet};
+use pending_ends::{PendingEnd, PendingEnds};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Bytes of an attempt's message that the log shows, at most.
@@ -88,29 +88,36 @@ impl Settler {
     }
 
     async fn settle_batch(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
-        let state =
-            |(receipt, ending): &(Receipt, Ending)| self.pending_ends.state(pending_ends::key(*receipt, ending));
-        let repeats: Vec<(Receipt, Option<State>)> = outcomes.iter().map(|asked| (asked.0, state(asked))).collect();
-        let new = outcomes.into_iter().zip(&repeats).filter(|(_, (_, state))| state.is_none());
+        let pending = |(receipt, ending): &(Receipt, Ending)| self.pending_ends.of(pending_ends::key(*receipt, ending));
+        let repeats: Vec<_> = outcomes.iter().map(|asked| (asked.0, pending(asked))).collect();
+        let new = outcomes.into_iter().zip(&repeats).filter(|(_, (_, end))| end.is_none());
         let new: Vec<_> = new.map(|(outcome, _)| outcome).collect();
         if !new.is_empty() {
             self.recorder.check_bytes()?;
         }
         let mut settled = if new.is_empty() { Vec::new() } else { self.settle_new(new).await? }.into_iter();
         let mut answers = Vec::with_capacity(repeats.len());
-        for (receipt, state) in repeats {
-            answers.push(match state {
-                Some(state) => self.settle_again(receipt, state).await,
+        for (receipt, end) in repeats {
+            answers.push(match end {
+                Some(end) => self.settle_again(receipt, end).await,
                 None => settled.next().expect("each has an answer"),
             });
         }
         Ok(answers)
     }
 
-    /// Answers a repeated ending that gave the job this state, and could not be recorded the first time.
-    async fn settle_again(&self, receipt: Receipt, state: State) -> Result<Settlement, Error> {
+    /// Answers a repeated ending that could not be recorded the first time.
+    async fn settle_again(&self, receipt: Receipt, (state, version): PendingEnd) -> Result<Settlement, Error> {
         let mut entries = self.broker.outcomes(Outcomes::Of(receipt.id)).await?;
         entries.retain(|entry| entry.job().epoch >= receipt.epoch);
+        if entries.is_empty() {
+            // It was recorded meanwhile, or lost with the broker's memory.
+            let row = self.ledger.get(&[receipt.id]).await?.pop().flatten();
+            if row.is_some_and(|row| row.version < version || row.epoch != receipt.epoch && !state.is_live()) {
+                return Err(Error::LeaseLost(receipt));
+            }
+            self.recorder.drop_older(&[(receipt.id, version)]).await?;
+        }
         self.recorder.try_record(entries).await?;
         Ok(Settlement { receipt, state, recorded: true })
     }
@@ -153,41 +160,53 @@ impl Settler {
         let ids = answers.iter().flatten().map(|receipt| receipt.id);
         self.publisher.observe_settled(&ids, &settled, |place, ms| events[place](ms));
         self.consumers.workers.ended(answers.iter().flatten().copied());
-        let noted: HashSet<JobId> = settled.entries.iter().map(|entry| entry.job().id).collect();
+        let noted = settled.entries.iter().map(|entry| (entry.job().id, entry.job().version));
+        let noted: HashMap<JobId, u64> = noted.collect();
         let (recorded, refused) = match self.recorder.record_soon(settled.entries).await {
             Ok(recorded) => (recorded, None),
             Err(_) if self.recorder.may_leave() => (false, None),
             Err(error) => (true, Some(error)),
         };
-        self.find_settled(&ends, &mut settled.states).await;
+        let unknown = self.find_settled(&ends, &mut settled.states).await.err();
         let mut states = settled.states.into_iter().zip(asked);
         let mut settlement = |receipt: Receipt| match states.next().expect("the broker answers for each receipt") {
-            (Some(state), asked) => match refused.as_ref().filter(|_| noted.contains(&receipt.id)) {
-                Some(error) => {
-                    self.pending_ends.remember(asked, state);
+            (Some(state), asked) => match (&refused, noted.get(&receipt.id)) {
+                (Some(error), Some(&version)) => {
+                    self.pending_ends.remember(asked, (state, version));
                     Err(error.clone())
                 }
-                None => Ok(Settlement { receipt, state, recorded }),
+                _ => Ok(Settlement { receipt, state, recorded }),
             },
-            (None, _) => Err(Error::LeaseLost(receipt)),
+            (None, _) => Err(unknown.clone().unwrap_or(Error::LeaseLost(receipt))),
         };
         Ok(answers.into_iter().map(|answer| answer.and_then(&mut settlement)).collect())
     }
 
     /// Looks in the ledger for ends that the broker does not know. The first call of a repeated settle may have been carried
     /// out long ago, or before a restart.
-    async fn find_settled(&self, ends: &[Option<(Receipt, Stage)>], states: &mut [Option<State>]) {
+    ///
+    /// # Errors
+    /// The broker may still hold such a job as it was before, and does not answer.
+    async fn find_settled(&self, ends: &[Option<(Receipt, Stage)>], states: &mut [Option<State>]) -> Result<(), Error> {
         let lost = ends.iter().zip(states).filter(|(_, state)| state.is_none());
         let (ends, states): (Vec<_>, Vec<_>) = lost.filter_map(|(end, state)| Some(((*end)?, state))).unzip();
         if ends.is_empty() {
-            return;
+            return Ok(());
         }
         let ids: Vec<JobId> = ends.iter().map(|(receipt, _)| receipt.id).collect();
         // If it cannot be read, the lease has ended all the same.
         let rows = self.ledger.get(&ids).await.unwrap_or_default();
-        for (((receipt, stage), state), row) in ends.into_iter().zip(states).zip(rows) {
-            *state = row.filter(|job| job.receipt() == receipt && job.stage == stage).and_then(|_| stage.end_state());
+        let found = ends.into_iter().zip(states).zip(rows).filter_map(|(((receipt, stage), state), row)| {
+            let row = row.filter(|job| job.receipt() == receipt && job.stage == stage)?;
+            Some(((row.id, row.version), (state, stage)))
+        });
+        let (found, states): (Vec<(JobId, u64)>, Vec<_>) = found.unzip();
+        if !found.is_empty() {
+            // Another process may have recorded it just now.
+            self.recorder.drop_older(&found).await?;
         }
+        states.into_iter().for_each(|(state, stage)| *state = stage.end_state());
+        Ok(())
     }
 
     async fn decide(
@@ -352,10 +371,13 @@ mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, QUEUE, job};
     use crate::model::job::NewJob;
+    use crate::ports::Room;
     use crate::request::{Options, QueueSettings};
     use crate::rules::{Failure, Park, Release};
     use crate::testing::{ModelLedger, Shared, TokioClock};
     use std::time::Duration;
+
+    const DONE: Outcome = Outcome::Complete { result: None };
 
     fn rule(max_attempts: Option<u32>, max_crashes: Option<u32>, max_age: Option<u64>) -> Retry {
         Retry { max_attempts, max_crashes, max_age: max_age.map(Span), ..Retry::default() }
@@ -402,6 +424,59 @@ mod tests {
         assert_eq!(fixture.settle(receipt, fails()).await.unwrap().state, State::Scheduled);
         assert_eq!(fixture.row(receipt.id).unwrap().message.as_deref(), Some("no"));
         assert_eq!(fixture.settle(receipt, Outcome::release(Duration::ZERO)).await, Err(Error::LeaseLost(receipt)));
+    }
+
+    /// Its first call was carried out before the broker lost its memory, and the job is in the new one as it was before.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_does_not_run_after_its_end_was_answered_as_recorded() {
+        let broker = Shared::new(Arc::new(TokioClock::new()));
+        let fixture = Fixture::sharing(&broker, &ModelLedger::default()).await;
+        let receipt = fixture.running(job()).await.receipt();
+        let settled = fixture.settle(receipt, DONE).await.unwrap();
+        assert_eq!((settled.state, settled.recorded), (State::Succeeded, false));
+        let entries = fixture.base.stores.broker.outcomes(Outcomes::Of(receipt.id)).await.unwrap();
+        broker.flush();
+        load(&fixture, &[receipt]).await;
+        assert!(fixture.held(receipt.id).await.is_some_and(|job| job.is_pending()));
+        // Another process is about to have the broker forget it.
+        fixture.ledger.apply(entries, Millis::MAX).await.unwrap();
+        let settled = fixture.settle(receipt, DONE).await.unwrap();
+        assert_eq!((settled.state, settled.recorded), (State::Succeeded, true));
+        assert_eq!(fixture.lease(1).await, []);
+    }
+
+    /// Its end waits for a ledger that is away, in a broker that is emptied.
+    #[tokio::test(start_paused = true)]
+    async fn an_end_that_was_lost_before_it_was_recorded_is_answered_as_a_lost_lease() {
+        let broker = Shared::new(Arc::new(TokioClock::new()));
+        let options = Options { settles_recorded: true, ..Options::default() };
+        let fixture = Fixture::sharing_with(&broker, &ModelLedger::default(), options).await;
+        let (lost, kept) = (fixture.running(job()).await.receipt(), fixture.running(job()).await.receipt());
+        fixture.ledger.set_away(true);
+        for receipt in [lost, kept] {
+            assert_eq!(fixture.settle(receipt, DONE).await.unwrap_err().code(), "store_unavailable");
+        }
+        let entries = fixture.base.stores.broker.outcomes(Outcomes::Of(kept.id)).await.unwrap();
+        broker.flush();
+        fixture.ledger.set_away(false);
+        load(&fixture, &[lost, kept]).await;
+        fixture.ledger.apply(entries, Millis::MAX).await.unwrap();
+        assert_eq!(fixture.settle(lost, DONE).await, Err(Error::LeaseLost(lost)));
+        assert!(fixture.settle(kept, DONE).await.unwrap().recorded);
+        let again: Vec<JobId> = fixture.lease(2).await.into_iter().map(|job| job.id).collect();
+        assert_eq!(again, [lost.id]);
+    }
+
+    /// Loads jobs into a broker that was emptied, as the leader does.
+    async fn load(fixture: &Fixture, receipts: &[Receipt]) {
+        let broker = &fixture.base.stores.broker;
+        // Its new memory is noticed.
+        broker.incarnation().await.unwrap();
+        let reading = broker.reading();
+        let jobs = receipts.iter().map(|receipt| fixture.row(receipt.id).unwrap()).collect();
+        broker.put(jobs, reading, Room::Any).await.unwrap();
+        // It begins.
+        broker.expired(1).await.unwrap();
     }
 
     #[test]

@@ -16,9 +16,12 @@ pub(super) struct PendingEnds(Mutex<Ends>);
 
 #[derive(Debug, Default)]
 struct Ends {
-    states: HashMap<EndKey, State>,
+    ends: HashMap<EndKey, PendingEnd>,
     order: VecDeque<EndKey>,
 }
+
+/// What an ending made of a job: its state, and its version then.
+pub(super) type PendingEnd = (State, u64);
 
 /// A lease, and the ending that was asked for.
 pub(super) type EndKey = (Receipt, &'static str);
@@ -38,22 +41,20 @@ pub(super) fn key(receipt: Receipt, ending: &Ending) -> EndKey {
 }
 
 impl PendingEnds {
-    /// Remembers the state that this ending gave the job.
-    pub(super) fn remember(&self, key: EndKey, state: State) {
+    pub(super) fn remember(&self, key: EndKey, end: PendingEnd) {
         let mut ends = self.0.lock().expect("no panic under this lock");
-        if ends.states.insert(key, state).is_none() {
+        if ends.ends.insert(key, end).is_none() {
             ends.order.push_back(key);
         }
         if ends.order.len() > ENDS_MAX
             && let Some(oldest) = ends.order.pop_front()
         {
-            ends.states.remove(&oldest);
+            ends.ends.remove(&oldest);
         }
     }
 
-    /// The state that it gave the job, if it is remembered.
-    pub(super) fn state(&self, key: EndKey) -> Option<State> {
-        self.0.lock().expect("no panic under this lock").states.get(&key).copied()
+    pub(super) fn of(&self, key: EndKey) -> Option<PendingEnd> {
+        self.0.lock().expect("no panic under this lock").ends.get(&key).copied()
     }
 }
 
@@ -66,8 +67,8 @@ mod tests {
     fn the_oldest_is_forgotten_at_the_bound() {
         let pending = PendingEnds::default();
         let of = |epoch| (Receipt { id: id(1), epoch }, "fail");
-        (0..=ENDS_MAX as u64).for_each(|epoch| pending.remember(of(epoch), State::Ready));
-        assert_eq!((pending.state(of(0)), pending.state(of(1))), (None, Some(State::Ready)));
-        assert_eq!(pending.state((Receipt { id: id(1), epoch: 1 }, "release")), None);
+        (0..=ENDS_MAX as u64).for_each(|epoch| pending.remember(of(epoch), (State::Ready, epoch)));
+        assert_eq!((pending.of(of(0)), pending.of(of(1))), (None, Some((State::Ready, 1))));
+        assert_eq!(pending.of((Receipt { id: id(1), epoch: 1 }, "release")), None);
     }
 }
