@@ -100,7 +100,9 @@ impl Jobs {
             self.entry_backlog(partition, reply.number()? as u64);
             // Those that did not fit in the reply.
             let rest = self.outcomes_of(&Vec::from_iter(to_note.iter().copied())).await?;
-            rest.iter().for_each(|entry| drop(to_note.remove(&entry.job().id)));
+            for entry in &rest {
+                to_note.remove(&entry.job().id);
+            }
             settled.entries.extend(rest);
             // Without an entry, either the end was recorded or Redis was emptied. The engine asks the ledger.
             for (position, ..) in
