@@ -21,9 +21,15 @@ const TTL: Duration = Duration::from_secs(1);
 const TICKET: Duration = Duration::from_millis(duetime_core::limits::LOCK_TICKET_MS);
 /// The time limit for a test to see enough grants.
 const SEEN_WITHIN: Duration = Duration::from_secs(90);
+/// A holder that stops this long is stale, and so are its tickets.
+const PAUSE: Duration = TTL.saturating_add(TICKET).saturating_add(Duration::from_millis(500));
+/// See [`STOPS`].
+const STOP_OF: u64 = 32;
 const URL: &str = "LOCK_CHAOS_URL";
 const HISTORY: &str = "LOCK_CHAOS_HISTORY";
 const TTL_MS: &str = "LOCK_CHAOS_TTL_MS";
+/// Of so many grants, a contender stops itself at one before it writes; 0 for none.
+const STOPS: &str = "LOCK_CHAOS_STOPS";
 /// Reads the counter, or with a value writes it; refuses a fence below the last one.
 const COUNTER: &str = "local last = tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) \
     if tonumber(ARGV[1]) < last then return -1 end \
@@ -38,14 +44,15 @@ fn contender() {
         assert!(std::env::var_os(URL).is_none() && std::env::var_os(HISTORY).is_none(), "both or none");
         return;
     };
-    let ttl = Duration::from_millis(std::env::var(TTL_MS).unwrap().parse().unwrap());
+    let number = |name| std::env::var(name).unwrap().parse().unwrap();
+    let (ttl, stops) = (Duration::from_millis(number(TTL_MS)), number(STOPS));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let client = Client::connect(&url).await.unwrap();
         let tasks = (0..TASKS).map(|task| {
             let owner = format!("{}-{task}", std::process::id());
             let lock = client.locks().named("counter").ttl(ttl).owner(owner);
-            tokio::spawn(contend(lock, url.clone(), PathBuf::from(&history), task as u64))
+            tokio::spawn(contend(lock, url.clone(), PathBuf::from(&history), task as u64, stops))
         });
         for task in tasks.collect::<Vec<_>>() {
             task.await.unwrap();
@@ -53,7 +60,7 @@ fn contender() {
     });
 }
 
-async fn contend(lock: Lock, url: String, history: PathBuf, task: u64) {
+async fn contend(lock: Lock, url: String, history: PathBuf, task: u64, stops: u64) {
     let mut random = u64::from(std::process::id()) << 8 | task;
     let mut below = move |limit: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -67,9 +74,12 @@ async fn contend(lock: Lock, url: String, history: PathBuf, task: u64) {
         let fence = guard.fence();
         log(&history, fence, "granted");
         let value = redis.counter(fence, None);
-        // Some hold it long enough to be caught at it.
+        // Some hold it long enough to be killed meanwhile.
         let hold_ms = if below(16) == 0 { 300 } else { below(3) };
         tokio::time::sleep(Duration::from_millis(hold_ms)).await;
+        if stops > 0 && below(stops) == 0 {
+            signal(std::process::id(), "STOP");
+        }
         let written = if value >= 0 { redis.counter(fence, Some(value + 1)) } else { -1 };
         log(&history, fence, if written >= 0 { "wrote" } else { "refused" });
         let at = unix_us();
@@ -117,17 +127,22 @@ impl Resp {
 struct Contender(Child);
 
 impl Contender {
-    fn start(url: &str, history: &Path, ttl: Duration) -> Self {
+    fn start(url: &str, history: &Path, ttl: Duration, stops: u64) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["lock_chaos::contender", "--exact", "--nocapture"]).env(URL, url).env(HISTORY, history);
-        command.env(TTL_MS, ttl.as_millis().to_string());
+        command.env(TTL_MS, ttl.as_millis().to_string()).env(STOPS, stops.to_string());
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
-    fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([format!("-{name}"), self.0.id().to_string()]).status().unwrap();
-        assert!(sent.success());
+    fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
+        stat.rsplit(')').next().is_some_and(|rest| rest.starts_with(" T"))
     }
+}
+
+fn signal(process: u32, name: &str) {
+    let sent = Command::new("kill").args([format!("-{name}"), process.to_string()]).status().unwrap();
+    assert!(sent.success());
 }
 
 impl Drop for Contender {
@@ -180,7 +195,7 @@ async fn contenders_in_many_processes_take_turns() {
     let folder = tempfile::tempdir().unwrap();
     let history = folder.path().join("history");
     // Longer than the test, so that no lock expires on a slow machine.
-    let start = |_| Contender::start(&server.url(), &history, SEEN_WITHIN);
+    let start = |_| Contender::start(&server.url(), &history, SEEN_WITHIN, 0);
     let contenders: Vec<Contender> = (0..PROCESSES).map(start).collect();
     let begin = Instant::now();
     let mut look = tokio::time::interval(Duration::from_millis(50));
@@ -197,39 +212,37 @@ async fn contenders_in_many_processes_take_turns() {
     println!("{wrote} grants; from a release to the next grant {median:.1} ms in the middle, {longest:.1} ms at most");
 }
 
-/// Contenders are killed, and paused for longer than the lock lives.
+/// Contenders are killed, and stop for longer than the lock lives.
 #[tokio::test]
 async fn a_stale_holder_never_writes() {
     let server = RedisServer::start();
     let folder = tempfile::tempdir().unwrap();
     let history = folder.path().join("history");
-    let mut contenders: Vec<Contender> =
-        (0..PROCESSES).map(|_| Contender::start(&server.url(), &history, TTL)).collect();
+    let start = || Contender::start(&server.url(), &history, TTL, STOP_OF);
+    let mut contenders: Vec<(Contender, Option<Instant>)> = (0..PROCESSES).map(|_| (start(), None)).collect();
     let client = Client::connect(&server.url()).await.unwrap();
-    let begin = Instant::now();
+    let (begin, mut killed_at) = (Instant::now(), Instant::now());
     let mut look = tokio::time::interval(Duration::from_millis(50));
-    let (mut turn, mut paused): (u32, Option<(usize, Instant)>) = (0, None);
     // A slow machine needs longer to catch a stale holder.
     while begin.elapsed() < seconds(14) || begin.elapsed() < SEEN_WITHIN && !is_caught(&read(&history)) {
         look.tick().await;
-        match paused {
-            Some((stopped, since)) if since.elapsed() > TTL + TICKET + Duration::from_millis(500) => {
-                contenders[stopped].signal("CONT");
-                paused = None;
-            }
-            Some(_) => {}
-            // The current holder of the lock is stopped; every other time it is killed.
-            None => {
-                let Some(holding) = client.locks().holder("counter").await.unwrap() else { continue };
-                let is_its = |contender: &Contender| holding.owner.starts_with(&format!("{}-", contender.0.id()));
-                let Some(holder) = contenders.iter().position(is_its) else { continue };
-                turn += 1;
-                if turn % 2 == 0 {
-                    contenders[holder] = Contender::start(&server.url(), &history, TTL);
-                } else {
-                    contenders[holder].signal("STOP");
-                    paused = Some((holder, Instant::now()));
+        for (contender, stopped_at) in &mut contenders {
+            match *stopped_at {
+                Some(since) if since.elapsed() > PAUSE => {
+                    signal(contender.0.id(), "CONT");
+                    *stopped_at = None;
                 }
+                None if contender.is_stopped() => *stopped_at = Some(Instant::now()),
+                Some(_) | None => {}
+            }
+        }
+        if killed_at.elapsed() > PAUSE
+            && let Some(holding) = client.locks().holder("counter").await.unwrap()
+        {
+            let is_its = |contender: &Contender| holding.owner.starts_with(&format!("{}-", contender.0.id()));
+            if let Some(holder) = contenders.iter().position(|(contender, _)| is_its(contender)) {
+                contenders[holder] = (start(), None);
+                killed_at = Instant::now();
             }
         }
     }

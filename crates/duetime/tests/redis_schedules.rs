@@ -4,12 +4,14 @@
 use duetime::job::{NewJob, Query};
 use duetime::lease::{Outcome, ReserveRequest, Source};
 use duetime::schedule::Timing;
-use duetime::time::{Span, Timestamp};
+use duetime::time::Span;
 use duetime::{Client, Schedule};
 use duetime_store::testing::RedisCluster;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const SCHEDULES: usize = 10;
+const EVERY_MS: u64 = 1_000;
 /// Ticks that are waited for; one engine stops after each.
 const TICKS: usize = 3;
 
@@ -21,34 +23,39 @@ async fn of_five_engines_one_pushes_each_tick() {
         clients.push(Client::connect(&cluster.url()).await.unwrap());
     }
     let names: Vec<Arc<str>> = (0..SCHEDULES).map(|n| Arc::from(format!("every-{n}"))).collect();
-    let mut expected = Vec::new();
+    let mut firsts = Vec::new();
     for name in &names {
         let job = NewJob { queue: name.clone(), ..NewJob::new(*b"{}") };
-        let set = clients[0].schedules().set(name, Schedule::new(Timing::Every(Span(1_000)), job)).await.unwrap();
-        expected.push(set.next);
+        let set = clients[0].schedules().set(name, Schedule::new(Timing::Every(Span(EVERY_MS)), job)).await.unwrap();
+        firsts.push(set.next[0].0);
     }
-    for tick in 0..TICKS {
+    // On a busy machine, an instant may be left out: of those that are late, the last one is made up for.
+    let is_tick = |first: u64, instant: u64| instant >= first && (instant - first).is_multiple_of(EVERY_MS);
+    let mut latest = vec![0; SCHEDULES];
+    for _ in 0..TICKS {
         let client = clients.last().unwrap();
-        for (name, expected) in names.iter().zip(&expected) {
+        for ((name, first), latest) in names.iter().zip(&firsts).zip(&mut latest) {
             let from = Source::Queues(vec![name.clone()]);
             let request = ReserveRequest::new(from).limit(1).wait(Span(30_000));
             let lease = client.leases().reserve(request).await.unwrap().leases.remove(0);
-            assert_eq!(lease.job.due_at, Timestamp(expected[tick].0), "{name}");
+            let due_at = lease.job.due_at.0;
+            assert!(
+                is_tick(*first, due_at) && due_at > *latest,
+                "{name}: {due_at} after {latest}, the first was {first}"
+            );
+            *latest = due_at;
             let done =
                 client.leases().settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.unwrap();
             assert!(done.iter().all(Result::is_ok), "{name}: {done:?}");
         }
         clients.remove(0).close().await.unwrap();
     }
-    for (name, expected) in names.iter().zip(&expected) {
+    for (name, &first) in names.iter().zip(&firsts) {
         clients[0].schedules().delete(name).await.unwrap();
         let query = Query { tag: Some(format!("schedule:{name}").into()), ..Query::default() };
         let jobs = clients[0].jobs().page(&query, None, 1_000).await.unwrap().jobs;
-        let mut ticks: Vec<u64> = jobs.iter().map(|job| job.first_due_at.0).collect();
-        ticks.sort_unstable();
-        let first = expected[0].0;
-        let one_each: Vec<u64> = (0..ticks.len() as u64).map(|n| first + n * 1_000).collect();
-        assert!(ticks.len() >= TICKS, "{name}: {ticks:?}");
-        assert_eq!(ticks, one_each, "{name}");
+        let ticks: Vec<u64> = jobs.iter().map(|job| job.first_due_at.0).collect();
+        assert!(ticks.len() >= TICKS && ticks.iter().all(|&tick| is_tick(first, tick)), "{name}: {first}, {ticks:?}");
+        assert_eq!(BTreeSet::from_iter(&ticks).len(), ticks.len(), "{name}: {ticks:?}");
     }
 }
