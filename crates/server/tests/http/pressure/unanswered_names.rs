@@ -18,8 +18,8 @@ const SILENT: usize = 560;
 const KNOWN: usize = 40;
 /// Lookups that wait at once of either kind of name.
 const LOOKUPS: usize = 32;
-/// Threads of such a server: its lookups, and fewer others than this.
-const THREADS_MAX: usize = 2 * LOOKUPS + 64;
+/// Threads of such a server: its lookups, and fewer others than this, many of them while a busy machine answers all at once.
+const THREADS_MAX: usize = 2 * LOOKUPS + 128;
 
 /// A DNS server: all names are those of this machine.
 struct Dns {
