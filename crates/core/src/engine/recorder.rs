@@ -5,7 +5,7 @@ use crate::clock::Millis;
 use crate::engine::admission::{Admission, Producer};
 use crate::engine::base::Base;
 use crate::engine::ids::Ids;
-use crate::engine::loader::Loader;
+use crate::engine::loader::{Loader, outdated};
 use crate::engine::metrics::Metrics;
 use crate::engine::status::Status;
 use crate::engine::stores::Topology;
@@ -14,7 +14,7 @@ use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
 use crate::model::job::Job;
 use crate::model::name::OF_ENGINE;
-use crate::ports::{Broker, Ledger, OutboxEntry, Outcomes, Room, Trouble};
+use crate::ports::{Broker, Detail, Ledger, OutboxEntry, Outcomes, Room, Trouble};
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,8 @@ const DRAIN_AGE_SHARED_MS: u64 = 2_000;
 /// Entries recorded in one go.
 const SOON_STEP: usize = 4 * STEP_JOBS_MAX;
 
-/// How often a copy gets another id, because imports have just taken its own.
+/// How often a copy gets another id, because imports have just taken its own; and how often a job is dropped that changes
+/// meanwhile.
 const TRIES: usize = 5;
 /// Entries that wait to be recorded soon, at most.
 const SOON_MAX: usize = 50_000;
@@ -135,10 +136,42 @@ impl Recorder {
         self.load_again(outdated).await
     }
 
-    /// Has the broker drop older copies of jobs that the ledger has in these versions.
-    pub(super) async fn drop_older(&self, recorded: &[(JobId, u64)]) -> Result<(), Error> {
-        let outdated = self.broker.forget(recorded, Millis::MAX).await?;
-        self.load_again(outdated).await
+    /// Has the broker drop older copies of jobs that the ledger has in these versions, and ended jobs in any version.
+    pub(super) async fn drop_outdated(&self, recorded: &[(JobId, u64)]) -> Result<(), Error> {
+        if recorded.is_empty() || !self.topology.shares_ledger() {
+            return Ok(());
+        }
+        let dropped = self.broker.forget(recorded, Millis::MAX).await?;
+        self.load_again(dropped).await?;
+        self.let_go(&recorded.iter().map(|(id, _)| *id).collect::<Vec<_>>()).await
+    }
+
+    /// Has a shared broker drop those of these jobs that have ended in the ledger. It may hold such a job, or have handed it out
+    /// again, if it lost its memory before it knew of the end, and the row was loaded as it was before. The versions of the new
+    /// memory are later.
+    ///
+    /// # Errors
+    /// It may still hold some of them.
+    pub(super) async fn let_go(&self, ids: &[JobId]) -> Result<(), Error> {
+        if ids.is_empty() || !self.topology.shares_ledger() {
+            return Ok(());
+        }
+        for _ in 0..TRIES {
+            // The broker first: an ended job does not become live again before the ledger knows.
+            let held = self.broker.get(ids, Detail::Head).await?.into_iter().flatten();
+            let held: Vec<Job> = held.filter(Job::is_pending).collect();
+            if held.is_empty() {
+                return Ok(());
+            }
+            let rows = self.ledger.versions(&held.iter().map(|job| job.id).collect::<Vec<_>>()).await?;
+            let outdated: Vec<_> = held.iter().zip(rows).filter_map(|(job, row)| outdated(job, row)).collect();
+            if outdated.is_empty() {
+                return Ok(());
+            }
+            let dropped = self.broker.forget(&outdated, Millis::MAX).await?;
+            self.load_again(dropped).await?;
+        }
+        Err(Error::Unavailable("a job that has ended is handed out again all the time".into()))
     }
 
     /// Loads jobs that the broker had in older versions.

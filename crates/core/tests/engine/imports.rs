@@ -133,3 +133,21 @@ async fn what_makes_no_sense_is_refused_alone() {
     let parked = Job { stage: Stage::Failed, message: Some("no stamps".into()), ..elsewhere(job()).await };
     assert!(bench.import(std::slice::from_ref(&parked)).await[0].is_ok(), "its end has no time");
 }
+
+/// The broker keeps the versions of deleted jobs for a while, so that no old reading of them is put.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_is_deleted_and_imported_again_runs() {
+    let bench = Bench::new().await;
+    for ends in [false, true] {
+        let pushed = bench.push(job()).await;
+        if ends {
+            bench.complete(&bench.lease_first().await).await.unwrap();
+            pass(Duration::from_secs(1)).await;
+        }
+        bench.engine.delete(vec![pushed.id.into()]).await.remove(0).unwrap();
+        assert_eq!(bench.import_one(&pushed).await, Ok(true));
+        let again = bench.reserve(1, Duration::from_secs(150)).await;
+        assert_eq!(again.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [pushed.id]);
+        bench.complete(&again[0]).await.unwrap();
+    }
+}

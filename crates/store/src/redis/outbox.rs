@@ -89,12 +89,13 @@ impl Jobs {
     pub(super) async fn forget_entries(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error> {
         let names_queues = watermark != Millis::MAX && !self.partitions.is_ledger();
         let outdated = self.forget_some(noted, watermark, names_queues).await?;
-        if !outdated.is_empty() && !names_queues {
-            // Dropping jobs removes them from their queues, so the queues must be known.
-            let noted: Vec<(JobId, u64)> = noted.iter().filter(|(id, _)| outdated.contains(id)).copied().collect();
-            return self.forget_some(&noted, watermark, true).await;
+        if outdated.is_empty() {
+            return Ok(outdated);
         }
-        Ok(outdated)
+        // Dropping jobs removes them from their queues, so the queues must be known. One may have come in since they were read.
+        let noted: Vec<(JobId, u64)> = noted.iter().filter(|(id, _)| outdated.contains(id)).copied().collect();
+        let dropped = self.forget_some(&noted, watermark, true).await?;
+        Ok(if names_queues { outdated } else { dropped })
     }
 
     async fn forget_some(

@@ -12,7 +12,7 @@ use super::scripts;
 use duetime_core::model::name::KIND_DEFAULT;
 use duetime_core::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
 use duetime_core::rules::{self, Decision, Finish, Remains};
-use duetime_core::{Error, JobId, Receipt, Stage, State};
+use duetime_core::{Error, Job, JobId, Receipt, Stage, State};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -85,28 +85,31 @@ impl Jobs {
         let mut last: Option<Arc<str>> = None;
         let mut to_note = HashSet::new();
         for (position, receipt, _) in chosen.iter().map(|&i| &plain[i]) {
-            if stages.number()? as u8 == Stage::Succeeded.code() {
+            let stage = stages.number()?;
+            if stage.unsigned_abs() == u64::from(Stage::Succeeded.code()) {
                 settled.states[*position] = Stage::Succeeded.end_state();
-                to_note.insert(receipt.id);
+                // What only a tombstone says is recorded.
+                if stage > 0 {
+                    to_note.insert(*receipt);
+                }
             }
             settled.runs[*position] = run(&runs.bytes()?, &mut last);
         }
         let noted = reply.list()?.records()?.into_iter().filter_map(|(_, record)| record);
         for record in noted.filter(|record| record.job.stage == Stage::Succeeded) {
-            to_note.remove(&record.job.id);
+            to_note.remove(&record.job.receipt());
             settled.entries.push(entry(record));
         }
         if !self.partitions.is_ledger() {
             self.entry_backlog(partition, reply.number()? as u64);
             // Those that did not fit in the reply.
-            let rest = self.outcomes_of(&Vec::from_iter(to_note.iter().copied())).await?;
-            for entry in &rest {
-                to_note.remove(&entry.job().id);
+            let rest = self.outcomes_of(&Vec::from_iter(to_note.iter().map(|receipt| receipt.id))).await?;
+            for job in rest.iter().map(OutboxEntry::job).filter(|job| job.stage == Stage::Succeeded) {
+                to_note.remove(&job.receipt());
             }
             settled.entries.extend(rest);
-            // Without an entry, either the end was recorded or Redis was emptied. The engine asks the ledger.
-            for (position, ..) in
-                chosen.iter().map(|&i| &plain[i]).filter(|(_, receipt, _)| to_note.contains(&receipt.id))
+            // Without its entry, either the end was recorded or Redis was emptied or fell back. The engine asks the ledger.
+            for (position, ..) in chosen.iter().map(|&i| &plain[i]).filter(|(_, receipt, _)| to_note.contains(receipt))
             {
                 settled.states[*position] = None;
             }
@@ -161,8 +164,9 @@ impl Jobs {
                 SettleEnd::Before(state) if self.partitions.is_ledger() => Some(state),
                 SettleEnd::Before(state) => {
                     let entries = self.outcomes_of(&[receipt.id]).await?;
-                    // Without an entry, either the end was recorded or Redis was emptied. The engine asks the ledger.
-                    let state = (!entries.is_empty()).then_some(state);
+                    // Without its entry, either the end was recorded or Redis was emptied or fell back. The engine asks the ledger.
+                    let is_this = |job: &Job| job.receipt() == *receipt && decision.end() == Some(job.stage);
+                    let state = entries.iter().any(|entry| is_this(entry.job())).then_some(state);
                     settled.entries.extend(entries);
                     state
                 }
@@ -179,10 +183,12 @@ impl Jobs {
             text.flag(false);
             text.push(&bytes(receipt.id));
             text.push(&receipt.epoch.to_be_bytes()[2..]);
-            text.push(b"");
+            text.push(b"?");
         };
         let mut reply = self.partitions.run(self.partitions.of(receipt.id), &scripts::SETTLE, &[], arguments).await?;
-        let stage = Stage::from_code(reply.list()?.number()? as u8);
+        let told = reply.list()?.number()?;
+        // Above 0 the job is here again.
+        let stage = Stage::from_code(told.unsigned_abs() as u8).filter(|_| told < 0);
         Ok(stage.filter(|stage| *stage == end).and_then(Stage::end_state))
     }
 

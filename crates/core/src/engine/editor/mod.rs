@@ -188,7 +188,7 @@ impl Editor {
     /// Makes edits in the broker, and in the ledger those of jobs that the broker does not hold. `None` for an edit that came
     /// between both, or after another one: it is to be tried again.
     async fn try_edits(&self, edits: Vec<Edit>) -> Vec<Option<Result<Edited, Error>>> {
-        let count = edits.len();
+        let (count, memory) = (edits.len(), self.broker.reading().memory);
         let edited = async {
             self.recorder.check_bytes()?;
             self.broker.edit(edits.clone()).await
@@ -204,7 +204,10 @@ impl Editor {
         if edits.iter().zip(&edited).any(|pair| has_ended(&pair)) {
             self.recorder.drain_older(0).await;
         }
-        let recorded = self.recorder.try_record(entries).await;
+        let recorded = match self.recorder.try_record(entries).await {
+            Ok(()) => self.confirm(&edited, memory).await,
+            refused => refused,
+        };
         let ended: Vec<usize> = (0..count).filter(|&i| has_ended(&(&edits[i], &edited[i]))).collect();
         let unknown: Vec<usize> = (0..count).filter(|&i| edited[i] == Edited::Unknown).collect();
         // A change or an end that is not recorded could be undone by a crash. The caller must know, and ask again.
@@ -240,7 +243,7 @@ impl Editor {
             Ok(rows) => rows,
             Err(error) => return vec![Some(Err(error)); count],
         };
-        let now = self.broker.now();
+        let (now, memory) = (self.broker.now(), self.broker.reading().memory);
         let mut made: Vec<Option<Result<Edited, Error>>> = vec![None; count];
         let (mut to_edit, mut barred) = (Vec::new(), Vec::new());
         for (i, (edit, row)) in edits.iter().zip(rows).enumerate() {
@@ -269,13 +272,35 @@ impl Editor {
         if to_edit.is_empty() {
             return made;
         }
-        let answers = self.edit_ledger(to_edit.iter().map(|(_, edit)| edit.clone()).collect()).await;
+        let mut answers = self.edit_ledger(to_edit.iter().map(|(_, edit)| edit.clone()).collect()).await;
+        if let Err(error) = self.confirm(answers.iter().flatten(), memory).await {
+            answers.fill(Err(error));
+        }
         for ((i, _), answer) in to_edit.into_iter().zip(answers) {
             // Another edit was faster.
             let is_late = matches!(answer, Ok(Edited::Mismatch(_))) && edits[i].version.is_none();
             made[i] = (!is_late).then_some(answer);
         }
         made
+    }
+
+    /// Makes sure of edits that are recorded, if a shared broker has lost its memory since this one: it may have loaded their
+    /// rows as they were before, and handed them out.
+    async fn confirm<'a>(&self, edited: impl IntoIterator<Item = &'a Edited>, memory: u64) -> Result<(), Error> {
+        if !self.topology.shares_ledger() || self.broker.reading().memory == memory {
+            return Ok(());
+        }
+        let changed = edited.into_iter().filter_map(|edited| match edited {
+            Edited::Changed(job) | Edited::CancelAsked(job) => Some((job.id, job.version)),
+            _ => None,
+        });
+        let (ids, versions): (Vec<JobId>, Vec<u64>) = changed.unzip();
+        self.recorder.let_go(&ids).await?;
+        let held = self.broker.get(&ids, Detail::Head).await?;
+        if held.iter().zip(versions).any(|(held, version)| held.as_ref().is_some_and(|held| held.version != version)) {
+            return Err(Error::Unavailable("the broker lost its memory during the change: ask again".into()));
+        }
+        Ok(())
     }
 
     /// Makes edits of jobs that the broker does not hold.
@@ -322,7 +347,7 @@ impl Editor {
             .forget(&versions, Millis::MAX)
             .await
             .map(|outdated| self.loader.reconcile_later(outdated.into_iter()));
-        let told = told.and(self.let_go(&over).await);
+        let told = told.and(self.recorder.let_go(&over).await);
         if let Err(error) = told.and(self.admission.admit(jobs, Producer::Edit { reading }).await.map(drop)) {
             tracing::warn!(%error, "a job was edited in the ledger, and the broker does not know it yet; trying again");
         }
@@ -334,17 +359,6 @@ impl Editor {
         let change = Change::Update(Update::default());
         let edits = jobs.iter().map(|&(id, version)| Edit { id, version: Some(version), change: change.clone() });
         self.make(&edits.collect::<Vec<_>>()).await.into_iter().try_for_each(|made| made.map(drop))
-    }
-
-    /// Removes jobs from a shared broker that an edit has ended in the ledger. The broker may hold such a job if it lost its
-    /// memory, and with it the tombstone, during the edit, and loaded the row before the edit changed it.
-    async fn let_go(&self, ids: &[JobId]) -> Result<(), Error> {
-        if ids.is_empty() || !self.topology.shares_ledger() {
-            return Ok(());
-        }
-        let held = self.broker.get(ids, Detail::Head).await?.into_iter().flatten().filter(Job::is_pending);
-        let held: Vec<(JobId, u64)> = held.map(|job| (job.id, job.version + 1)).collect();
-        if held.is_empty() { Ok(()) } else { self.broker.forget(&held, Millis::MAX).await.map(drop) }
     }
 }
 
@@ -403,8 +417,12 @@ pub(super) fn refusal(id: JobId, edited: Edited) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::tests::pass;
     use crate::engine::tests::{Fixture, far, job};
     use crate::ports::{Put, Room};
+    use crate::request::Outcome;
+    use crate::testing::mortal::When;
+    use crate::testing::{ModelLedger, Shared, TokioClock};
 
     #[tokio::test(start_paused = true)]
     async fn a_job_that_an_edit_brings_near_is_in_the_broker_when_the_edit_is_answered() {
@@ -436,6 +454,40 @@ mod tests {
         let row = fixture.row(far.id).unwrap();
         assert_eq!(Job { version: far.version, updated_at: far.updated_at, ..row.clone() }, far);
         assert_eq!(broker.put(vec![row], broker.reading(), Room::Any).await, Ok(vec![Put::Held]));
+    }
+
+    /// Redis is emptied while the ledger is slow, and another process runs the job again.
+    #[tokio::test(start_paused = true)]
+    async fn an_edit_is_answered_only_if_it_holds_in_the_memory_that_the_broker_has_then() {
+        let cancel = Change::Cancel { message: None };
+        let priority = Change::Update(Update { priority: Some(1), ..Update::default() });
+        for (change, holds) in [(cancel, true), (priority, false)] {
+            let broker = Shared::new(Arc::new(TokioClock::new()));
+            let ledger = ModelLedger::default();
+            let fixture = Arc::new(Fixture::sharing(&broker, &ledger).await);
+            let other = Fixture::sharing(&broker, &ledger).await;
+            let pushed = fixture.push(job()).await;
+            fixture.life.freeze_at("apply", When::Before, Duration::from_secs(5));
+            let (of, target) = (fixture.clone(), JobRef { id: pushed.id, version: None });
+            let edit =
+                tokio::spawn(async move { of.services.editor.change_each(vec![(target, change)]).await.remove(0) });
+            pass(Duration::from_secs(1)).await;
+            broker.flush();
+            let stores = &other.base.stores.broker;
+            stores.incarnation().await.unwrap();
+            stores.put(vec![pushed], stores.reading(), Room::Any).await.unwrap();
+            let again = other.lease(1).await.remove(0).receipt();
+            pass(Duration::from_secs(10)).await;
+            let answer = edit.await.unwrap();
+            assert_eq!(
+                answer.as_ref().map(drop).map_err(Error::code),
+                if holds { Ok(()) } else { Err("store_unavailable") }
+            );
+            // A job that was cancelled does not run again.
+            let released = other.settle(again, Outcome::release(Duration::ZERO)).await;
+            assert_eq!(released.is_err(), holds, "{released:?}");
+            assert_eq!(other.lease(1).await.is_empty(), holds);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ use crate::engine::status::Status;
 use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
-use crate::model::id::JobId;
+use crate::model::id::{JobId, Numbers};
 use crate::model::job::{Job, Stage};
 use crate::ports::{BUCKET_MS, Broker, Cursor, Ledger, OVERFLOW, Put, Reading, Registry, Room};
 use horizon::Horizon;
@@ -35,6 +35,8 @@ use tokio::time::Instant;
 pub(in crate::engine) const PAGE_JOBS: usize = 4_000;
 /// Between two lines of progress while loading.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+/// How long after it was freed a job is not freed again: longer than its tombstone lasts.
+const FREED_AGAIN: Duration = Duration::from_millis(<dyn Broker>::BARRED_MS + 1_000);
 /// How long a push waits for a shared broker; after that its jobs are left to the loader.
 const HOLD_MAX: Duration = Duration::from_secs(1);
 /// The end of the buckets that have only rows that are marked as loaded.
@@ -390,16 +392,25 @@ impl Loader {
         }
     }
 
-    /// Jobs that were refused for at least this long because of a tombstone, at most as many as one step takes.
+    /// Jobs that were refused for at least this long because of a tombstone, at most as many as one step takes. One that was
+    /// freed, and is refused as that left it, has a tombstone of a much later version, as if it was deleted and imported again.
+    /// That one has to lapse, and each edit would prolong it.
     pub(in crate::engine) fn barred_for(&self, least: Duration) -> Vec<(JobId, u64)> {
-        let lists = self.to_reconcile.lists();
+        let mut lists = self.to_reconcile.lists();
+        lists.freed.retain(|_, (_, at)| at.elapsed() < FREED_AGAIN);
+        let is_freed = |id: &JobId, version: u64| lists.freed.get(id).is_some_and(|(made, _)| *made == version);
         let late = lists.barred.iter().filter(|(_, (_, since))| since.elapsed() >= least);
-        late.map(|(&id, &(version, _))| (id, version)).take(STEP_JOBS_MAX).collect()
+        let late = late.map(|(&id, &(version, _))| (id, version));
+        late.filter(|(id, version)| !is_freed(id, *version)).take(STEP_JOBS_MAX).collect()
     }
 
     /// These were freed.
     pub(in crate::engine) fn freed(&self, jobs: &[(JobId, u64)]) {
-        self.to_reconcile.lists().barred.retain(|id, _| !jobs.iter().any(|(freed, _)| freed == id));
+        let (mut lists, now) = (self.to_reconcile.lists(), Instant::now());
+        for &(id, version) in jobs {
+            lists.barred.remove(&id);
+            lists.freed.insert(id, (Numbers::Ledger.after(version), now));
+        }
     }
 
     /// Those that were refused are left to the leader, which finds them, too.

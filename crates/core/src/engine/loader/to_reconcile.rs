@@ -23,6 +23,8 @@ pub(super) struct Lists {
     pub(super) full: Vec<JobId>,
     /// Refused because of a tombstone: the version that the ledger had, and since when.
     pub(super) barred: BTreeMap<JobId, (u64, Instant)>,
+    /// Those that were freed last: the version that this gave them, and when.
+    pub(super) freed: BTreeMap<JobId, (u64, Instant)>,
 }
 
 impl ToReconcile {

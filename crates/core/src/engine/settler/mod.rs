@@ -109,14 +109,19 @@ impl Settler {
     /// Answers a repeated ending that could not be recorded the first time.
     async fn settle_again(&self, receipt: Receipt, (state, version): PendingEnd) -> Result<Settlement, Error> {
         let mut entries = self.broker.outcomes(Outcomes::Of(receipt.id)).await?;
-        entries.retain(|entry| entry.job().epoch >= receipt.epoch);
+        // An end has its own entry. Any other ending may have been followed by another lease, which is in its entry.
+        let has_it = |job: &Job| {
+            if state.is_live() { job.version >= version } else { job.receipt() == receipt && !job.is_pending() }
+        };
+        entries.retain(|entry| has_it(entry.job()));
         if entries.is_empty() {
             // It was recorded meanwhile, or lost with the broker's memory.
             let row = self.ledger.get(&[receipt.id]).await?.pop().flatten();
-            if row.is_some_and(|row| row.version < version || row.epoch != receipt.epoch && !state.is_live()) {
+            let is_other = |row: &Job| !state.is_live() && (row.receipt() != receipt || row.is_pending());
+            if row.is_some_and(|row| row.version < version || is_other(&row)) {
                 return Err(Error::LeaseLost(receipt));
             }
-            self.recorder.drop_older(&[(receipt.id, version)]).await?;
+            self.recorder.drop_outdated(&[(receipt.id, version)]).await?;
         }
         self.recorder.try_record(entries).await?;
         Ok(Settlement { receipt, state, recorded: true })
@@ -156,6 +161,7 @@ impl Settler {
         }
         let ends: Vec<Option<(Receipt, Stage)>> =
             settles.iter().map(|settle| Some((settle.receipt, settle.decision.end()?))).collect();
+        let memory = self.broker.reading().memory;
         let mut settled = self.metrics.stores.settle.time(self.broker.settle(settles)).await?;
         let ids = answers.iter().flatten().map(|receipt| receipt.id);
         self.publisher.observe_settled(&ids, &settled, |place, ms| events[place](ms));
@@ -167,6 +173,14 @@ impl Settler {
             Err(_) if self.recorder.may_leave() => (false, None),
             Err(error) => (true, Some(error)),
         };
+        if recorded && refused.is_none() && self.broker.reading().memory != memory {
+            // If the broker lost these ends before they were recorded, it may have handed the jobs out again.
+            for (end, state) in ends.iter().zip(&mut settled.states) {
+                if end.is_some_and(|(receipt, stage)| noted.contains_key(&receipt.id) && *state == stage.end_state()) {
+                    *state = None;
+                }
+            }
+        }
         let unknown = self.find_settled(&ends, &mut settled.states).await.err();
         let mut states = settled.states.into_iter().zip(asked);
         let mut settlement = |receipt: Receipt| match states.next().expect("the broker answers for each receipt") {
@@ -203,7 +217,7 @@ impl Settler {
         let (found, states): (Vec<(JobId, u64)>, Vec<_>) = found.unzip();
         if !found.is_empty() {
             // Another process may have recorded it just now.
-            self.recorder.drop_older(&found).await?;
+            self.recorder.drop_outdated(&found).await?;
         }
         states.into_iter().for_each(|(state, stage)| *state = stage.end_state());
         Ok(())
@@ -442,6 +456,23 @@ mod tests {
         fixture.ledger.apply(entries, Millis::MAX).await.unwrap();
         let settled = fixture.settle(receipt, DONE).await.unwrap();
         assert_eq!((settled.state, settled.recorded), (State::Succeeded, true));
+        assert_eq!(fixture.lease(1).await, []);
+    }
+
+    /// Another process runs it when the ledger learns of its end.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_runs_again_does_not_run_once_more_after_its_end_was_answered_as_recorded() {
+        let broker = Shared::new(Arc::new(TokioClock::new()));
+        let fixture = Fixture::sharing(&broker, &ModelLedger::default()).await;
+        let receipt = fixture.running(job()).await.receipt();
+        fixture.settle(receipt, DONE).await.unwrap();
+        let entries = fixture.base.stores.broker.outcomes(Outcomes::Of(receipt.id)).await.unwrap();
+        broker.flush();
+        load(&fixture, &[receipt]).await;
+        let again = fixture.lease(1).await.remove(0).receipt();
+        fixture.ledger.apply(entries, Millis::MAX).await.unwrap();
+        assert!(fixture.settle(receipt, DONE).await.unwrap().recorded);
+        assert_eq!(fixture.settle(again, Outcome::release(Duration::ZERO)).await, Err(Error::LeaseLost(again)));
         assert_eq!(fixture.lease(1).await, []);
     }
 
