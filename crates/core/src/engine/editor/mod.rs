@@ -417,12 +417,12 @@ pub(super) fn refusal(id: JobId, edited: Edited) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::tests::pass;
-    use crate::engine::tests::{Fixture, far, job};
+    use crate::engine::tests::{Fixture, far, job, pass};
     use crate::ports::{Put, Room};
     use crate::request::Outcome;
     use crate::testing::mortal::When;
     use crate::testing::{ModelLedger, Shared, TokioClock};
+    use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn a_job_that_an_edit_brings_near_is_in_the_broker_when_the_edit_is_answered() {
