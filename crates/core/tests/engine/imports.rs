@@ -146,7 +146,12 @@ async fn a_job_that_is_deleted_and_imported_again_runs() {
         }
         bench.engine.delete(vec![pushed.id.into()]).await.remove(0).unwrap();
         assert_eq!(bench.import_one(&pushed).await, Ok(true));
-        let again = bench.reserve(1, Duration::from_secs(150)).await;
+        let mut again = Vec::new();
+        for _ in 0..3 {
+            if again.is_empty() {
+                again = bench.reserve(1, Duration::from_secs(60)).await;
+            }
+        }
         assert_eq!(again.iter().map(|lease| lease.job.id).collect::<Vec<_>>(), [pushed.id]);
         bench.complete(&again[0]).await.unwrap();
     }
