@@ -45,7 +45,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     private int $limit = 1;
     /** Whether outcomes may be on their way. */
     private bool $isDirty = false;
-    /** @var array{queues: list<string>, limit: int, wait: string, worker: string, request_id: string}|null a reserve that had no answer */
+    /** @var array{queues: list<string>, limit: int, free: int, wait: string, worker: string, request_id: string}|null a reserve that had no answer */
     private ?array $unanswered = null;
 
     public function __construct(
@@ -308,7 +308,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     {
         // A repeat of a request that had no answer gets the jobs that the answer had. It does not wait: if they are gone, the next does.
         $body = $this->unanswered !== null && $this->unanswered['queues'] === $queues ? array_replace($this->unanswered, ['wait' => '0ms'])
-            : ['queues' => $queues, 'limit' => $limit, 'wait' => Duration::text($wait), 'worker' => $this->worker, 'request_id' => bin2hex(random_bytes(12))];
+            : ['queues' => $queues, 'limit' => $limit, 'free' => 1, 'wait' => Duration::text($wait), 'worker' => $this->worker, 'request_id' => bin2hex(random_bytes(12))];
         $transport = $this->client->transport;
         $timeout = Duration::seconds($body['wait'], 'wait') + $transport->timeout;
         try {

@@ -14,7 +14,7 @@ from typing import Any, Callable
 import pytest
 from test_handler import Order
 
-from duetime import Client, DuetimeError, Fatal, JobCancelled, RunningJob, Worker
+from duetime import Client, DuetimeError, Fatal, JobCancelled, NewJob, RunningJob, Worker
 from duetime.testing import Server
 
 Run = Callable[[Worker], threading.Thread]
@@ -224,3 +224,34 @@ def test_jobs_of_a_killed_worker_run_again(
     run(worker)
     job = until(lambda: (job := client.get(id)).is_finished and job)
     assert (job.state, job.result, job.crashes) == ("succeeded", 2, 1)
+
+
+DIES = """
+import os, signal
+from duetime import Worker
+worker = Worker(queues="unused", concurrency=1)
+@worker.handler("*")
+def handle(number):
+    with open("begun", "a") as begun:
+        print(number, file=begun)
+    if number == 500:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_worker_ends_no_job_that_has_not_begun(
+    server: Server, client: Client, queue: str, tmp_path: pathlib.Path, run: Run, until: Until
+) -> None:
+    (tmp_path / "app.py").write_text(DIES)
+    client.push_many([NewJob(queue, number, max_attempts=1) for number in range(1_000)])
+    command = [sys.executable, "-m", "duetime", "work", "app:worker", "--queues", queue, "--lease", "1s"]
+    program = subprocess.run(command, cwd=tmp_path, env={**os.environ, "DUETIME_SERVER": server.url}, check=False)
+    assert program.returncode == -signal.SIGKILL
+    begun = {int(line) for line in (tmp_path / "begun").read_text().splitlines()}
+    worker = Worker(client, queue)
+    worker.handler("*")(lambda number: None)
+    run(worker)
+    until(lambda: (counts := client.queues.get(queue))["ready"] + counts["running"] == 0)
+    failed = {job.payload for job in client.jobs(queue=queue, state="failed")}
+    assert 500 in failed
+    assert failed <= begun

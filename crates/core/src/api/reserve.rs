@@ -18,6 +18,10 @@ pub struct Reserve {
     /// The maximum number of jobs; 1 by default, or the number of `jobs`.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000))]
     pub limit: Option<usize>,
+    /// How many of them the caller can start at once, at most `limit`, which is the default. Beyond these it gets no job on its last
+    /// attempt, so that a caller that is killed ends no job that it had not begun. With 0 the request does not wait. Not for `jobs`.
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 1_000))]
+    pub free: Option<usize>,
     /// The lease: 1 s to 12 h; by default each job's own, its queue's, or 60 s.
     pub lease: Option<Span>,
     /// The time to wait if nothing is due, at most 60 s; by default the request does not wait.
@@ -81,6 +85,7 @@ impl Reserve {
         Ok(ReserveRequest {
             limit: self.limit.unwrap_or_else(|| count(&from, 1)),
             from,
+            free: self.free,
             lease: self.lease,
             wait: self.wait.unwrap_or(Span(0)),
             request_id: self.request_id,
@@ -95,6 +100,7 @@ impl From<&ReserveRequest> for Reserve {
         let (queues, jobs) = show_source(&request.from);
         Self {
             limit: Some(request.limit),
+            free: request.free,
             lease: request.lease,
             wait: Some(request.wait),
             request_id: request.request_id.clone(),

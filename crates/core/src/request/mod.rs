@@ -121,6 +121,9 @@ pub struct ReserveRequest {
     pub from: Source,
     /// The maximum number of jobs: 1 to 1000.
     pub limit: usize,
+    /// How many of them the caller can start at once, at most `limit`, which is the default. Beyond these it gets no job on its last
+    /// attempt, so that a caller that is killed ends no job that it had not begun. With 0 the request does not wait.
+    pub free: Option<usize>,
     /// The lease, 1 s to 12 h; else each job's own, its queue's, or 60 s.
     pub lease: Option<Span>,
     /// How long to wait if nothing is due: at most 60 s.
@@ -134,13 +137,19 @@ pub struct ReserveRequest {
 impl ReserveRequest {
     /// A request for one job, that does not wait.
     pub fn new(from: impl Into<Source>) -> Self {
-        Self { from: from.into(), limit: 1, lease: None, wait: Span(0), request_id: None, worker: None }
+        Self { from: from.into(), limit: 1, free: None, lease: None, wait: Span(0), request_id: None, worker: None }
     }
 
     /// Sets the maximum number of jobs: 1 to 1000; by default 1.
     #[must_use]
     pub fn limit(self, limit: usize) -> Self {
         Self { limit, ..self }
+    }
+
+    /// Sets how many of them the caller can start at once: see the [field](Self::free). By default all.
+    #[must_use]
+    pub fn free(self, free: usize) -> Self {
+        Self { free: Some(free), ..self }
     }
 
     /// Sets the lease, 1 s to 12 h; by default each job's own, its queue's, or 60 s.

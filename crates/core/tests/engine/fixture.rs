@@ -98,6 +98,7 @@ pub(crate) fn request(limit: usize, wait: Duration) -> ReserveRequest {
     ReserveRequest {
         from: Source::Queues(vec!["default".into()]),
         limit,
+        free: None,
         lease: None,
         wait: Span(wait.as_millis() as u64),
         request_id: None,

@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job, request};
 use duetime_core::api::{Span, Timestamp};
-use duetime_core::engine::{Outcome, Query};
+use duetime_core::engine::{Outcome, Query, ReserveRequest, Source};
 use duetime_core::limits::{DELAY_MS_MAX, HOUR_MS, LEASE_MS_MAX, SCHEDULE_PAYLOAD_BYTES_MAX, SCHEDULES_BYTES_MAX};
 use duetime_core::ports::Registry as _;
 use duetime_core::rules::Failure;
@@ -73,8 +73,10 @@ async fn a_reserve_beyond_a_limit_names_it() {
     for (what, request) in [
         ("limit", request(0, second)),
         ("limit", request(1_001, second)),
+        ("free", request(1, second).free(2)),
+        ("free", ReserveRequest { from: Source::Jobs(Vec::new()), ..request(1, second).free(1) }),
         ("wait", request(1, 61 * second)),
-        ("lease", duetime_core::engine::ReserveRequest { lease: Some(Span(5)), ..request(1, second) }),
+        ("lease", ReserveRequest { lease: Some(Span(5)), ..request(1, second) }),
     ] {
         assert_eq!(field(&bench.engine.reserve(request).await.unwrap_err()), what);
     }

@@ -1,6 +1,7 @@
 //! The engine over the memory broker and the model ledger, by a clock that tokio's paused time drives.
 
 mod advance;
+mod ahead;
 mod completion;
 mod conditions;
 mod edits;

@@ -78,6 +78,7 @@ async fn what_ended_late_does_not_hide_others() {
     let request = |limit| ReserveRequest {
         from: Source::Queues(vec!["short".into()]),
         limit,
+        free: None,
         lease: Some(Span(2 * 3_600_000)),
         wait: Span(0),
         request_id: None,

@@ -311,13 +311,16 @@ impl Dispatcher {
             return;
         }
         let Ok(room) = (self.room)(now) else { return };
-        let limit = self.prefetch.wanted(room.saturating_sub(self.executor.running()), now);
+        let idle = room.saturating_sub(self.executor.running());
+        let limit = self.prefetch.wanted(idle, now);
         if limit == 0 {
             return;
         }
         let mut request = ReserveRequest::new(Source::Queues(self.calls.turns.order())).limit(limit);
+        let free = self.prefetch.free(idle);
+        request.free = (free < limit).then_some(free);
         request.lease = self.calls.lease;
-        request.wait = if self.goal == Goal::Once { Span(0) } else { WAIT };
+        request.wait = if self.goal == Goal::Once || free == 0 { Span(0) } else { WAIT };
         request.request_id = self.calls.client.is_remote().then(request_id::next);
         request.worker = self.calls.worker.clone();
         self.calls.has_settled = false;
@@ -365,8 +368,12 @@ impl Dispatcher {
     }
 
     fn reserved(&mut self, result: Result<Reservation, Error>, now: Instant) {
-        if let (Some((_, request)), Ok(reservation)) = (self.calls.reserving.take(), &result) {
-            self.calls.turns.handed_out(request.limit, reservation.leases.iter().map(|lease| &lease.job.queue));
+        let request = self.calls.reserving.take().map(|(_, request)| request);
+        // If it got fewer jobs than that, no more were due.
+        let free = request.as_ref().map_or(1, |request| request.free.unwrap_or(request.limit));
+        if let (Some(request), Ok(reservation)) = (request, &result) {
+            self.calls.turns.handed_out(free, reservation.leases.iter().map(|lease| &lease.job.queue));
+            self.prefetch.got(reservation.leases.len(), request.limit);
         }
         self.was_answered |= result.is_ok();
         self.unanswered = result.as_ref().err().filter(|_| !self.was_answered).cloned();
@@ -375,7 +382,7 @@ impl Dispatcher {
                 if self.prefetch.answered() {
                     info!("jobs are handed out again");
                 }
-                self.is_dry = reservation.leases.is_empty() && !self.calls.has_settled;
+                self.is_dry = reservation.leases.is_empty() && free > 0 && !self.calls.has_settled;
                 for lease in reservation.leases {
                     self.leases.insert(&lease.job, lease.length.0, now);
                     if self.phase == Phase::Working {

@@ -169,7 +169,8 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     }
 
     /// Sets how many handlers run at the same time, at least 1; 8 by default. [`JobType::CONCURRENCY`] limits those of one type
-    /// further.
+    /// further. If handlers are quick, the jobs of the next 5 ms are reserved ahead. If the process is killed, these have lost an
+    /// attempt, although they had not begun; but a job on its last attempt is never reserved ahead.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         let concurrency = concurrency.max(1);
         self.plan.room = Arc::new(move |_| Ok(concurrency));

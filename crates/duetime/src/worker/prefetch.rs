@@ -24,6 +24,8 @@ pub(super) struct Prefetch {
     is_ahead: bool,
     waiting: VecDeque<(Job, Instant)>,
     pace: Pace,
+    /// The last reserve got fewer jobs than it asked for: no more are reserved before a handler is free.
+    is_short: bool,
     backoff: Backoff,
     not_before: Option<Instant>,
 }
@@ -59,13 +61,23 @@ impl Prefetch {
         self.waiting.drain(..).map(|(job, _)| job).collect()
     }
 
-    /// How many jobs to reserve now for `free` idle handlers; 0 for none.
-    pub(super) fn wanted(&mut self, free: usize, now: Instant) -> usize {
-        if self.not_before.is_some_and(|at| now < at) {
+    /// How many of these idle handlers no job waits for.
+    pub(super) fn free(&self, idle: usize) -> usize {
+        idle.saturating_sub(self.waiting.len())
+    }
+
+    /// A reserve of at most `limit` jobs got this many.
+    pub(super) fn got(&mut self, count: usize, limit: usize) {
+        self.is_short = count < limit;
+    }
+
+    /// How many jobs to reserve now for these idle handlers; 0 for none.
+    pub(super) fn wanted(&self, idle: usize, now: Instant) -> usize {
+        if self.not_before.is_some_and(|at| now < at) || self.is_short && self.free(idle) == 0 {
             return 0;
         }
         let ahead = if self.is_ahead { self.pace.within(AHEAD, now) } else { 0 };
-        let target = free + ahead;
+        let target = idle + ahead;
         let wanted = target.saturating_sub(self.waiting.len()).min(RESERVE_JOBS_MAX);
         // While some jobs wait, reserving just a few more is not worth a call.
         let is_worth_it = self.waiting.is_empty() || wanted * 4 >= target.min(RESERVE_JOBS_MAX);
@@ -147,6 +159,20 @@ mod tests {
         let now = start + Duration::from_millis(10);
         assert!((450..=600).contains(&prefetch.wanted(0, now)), "{}", prefetch.wanted(0, now));
         assert_eq!(prefetch.wanted(0, now + Duration::from_secs(1)), 0);
+    }
+
+    /// Else it would ask again and again while its handlers are busy.
+    #[test]
+    fn a_worker_that_got_too_little_asks_again_once_a_handler_is_free() {
+        let (mut prefetch, now) = (Prefetch::new(true), Instant::now());
+        prefetch.pace = Pace { span_start: Some(now), in_span: 0, per_second: 2_000.0 };
+        for (count, wanted) in [(10, 10), (9, 0)] {
+            prefetch.got(count, 10);
+            assert_eq!((prefetch.wanted(0, now), prefetch.wanted(2, now)), (wanted, 12));
+        }
+        prefetch.add(job(1), now);
+        assert_eq!((prefetch.free(1), prefetch.wanted(1, now)), (0, 0), "a job waits for it");
+        assert_eq!((prefetch.free(2), prefetch.wanted(2, now)), (1, 11));
     }
 
     #[test]

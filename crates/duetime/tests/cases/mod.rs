@@ -77,6 +77,7 @@ macro_rules! client_cases {
                 an_unknown_kind_is_given_back
                 a_handler_that_blocks_keeps_its_lease
                 a_job_behind_a_handler_that_blocks_is_given_back
+                jobs_on_their_last_attempt_are_not_reserved_ahead
                 a_cancel_reaches_the_handler
                 a_stop_lets_handlers_finish_and_gives_the_rest_back
                 an_idle_worker_stops_at_once

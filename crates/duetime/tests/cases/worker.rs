@@ -289,6 +289,29 @@ pub(crate) async fn a_job_behind_a_handler_that_blocks_is_given_back(client: Cli
     }
 }
 
+/// If the worker were killed, they would have failed, although nobody began them.
+pub(crate) async fn jobs_on_their_last_attempt_are_not_reserved_ahead(client: Client) {
+    const ALL: u32 = 1_000;
+    let queue = queue();
+    let job = |user: u32| client.push(Remind { user: user.into() }).queue(queue.clone()).max_attempts(1);
+    client.push_all((0..ALL).map(job)).await.unwrap();
+    let (seen, begun) = (Arc::new(Mutex::new(None)), AtomicU32::new(0));
+    let (asked, at, sees) = (client.clone(), queue.clone(), seen.clone());
+    let worker = Worker::new(&client).queue(queue.clone()).concurrency(1).handle(move |_: Remind| {
+        let (client, queue, seen) = (asked.clone(), at.clone(), sees.clone());
+        let before = begun.fetch_add(1, Ordering::Relaxed);
+        async move {
+            if before == ALL / 2 {
+                while client.queues().get(&queue).await?.tally.succeeded < before.into() {}
+                *seen.lock().unwrap() = Some(client.queues().get(&queue).await?.counts.running);
+            }
+            Ok::<(), JobError>(())
+        }
+    });
+    assert_eq!(worker.drain().await.unwrap().succeeded, u64::from(ALL));
+    assert_eq!(*seen.lock().unwrap(), Some(1), "all but the one that ran had ended");
+}
+
 pub(crate) async fn a_cancel_reaches_the_handler(client: Client) {
     let queue = queue();
     let id = push(&client, &queue, 1).await;

@@ -79,6 +79,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 from: Source::Queues(self.state.watched.clone()),
                 // One call compares the tubes for each job.
                 limit: count.min(room).min(TOGETHER_MAX.div_ceil(self.state.watched.len())),
+                free: None,
                 lease: None,
                 wait,
                 request_id: None,

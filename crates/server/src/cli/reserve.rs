@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Maximum number of results, up to 1000
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
     limit: usize,
+    /// How many of them can start at once [default: all]; beyond these, jobs on their last attempt are left to others
+    #[arg(long, value_name = "N", conflicts_with = "job")]
+    free: Option<usize>,
     /// Lease, 1s to 12h [default: that of the job, its queue or the server]
     #[arg(long, value_name = "DURATION", value_parser = span::<LEASE_MS_MIN, LEASE_MS_MAX>)]
     lease: Option<Span>,
@@ -49,8 +52,15 @@ pub(crate) async fn run(args: Args) -> Result {
     let limit = args.limit.max(args.job.len());
     let jobs = || args.job.iter().map(|&id| JobRef { id, version: None }).collect();
     let from = if args.job.is_empty() { Source::Queues(args.queues.clone()) } else { Source::Jobs(jobs()) };
-    let request =
-        ReserveRequest { from, limit, lease: args.lease, wait: args.wait, request_id: None, worker: args.worker };
+    let request = ReserveRequest {
+        from,
+        limit,
+        free: args.free,
+        lease: args.lease,
+        wait: args.wait,
+        request_id: None,
+        worker: args.worker,
+    };
     let client = args.target.client().await?;
     let reservation = client.leases().reserve(request).await?;
     if args.target.json {

@@ -204,6 +204,7 @@ fn servers_and_workers_on_one_redis_are_heard() {
             let request = duetime_core::engine::ReserveRequest {
                 from,
                 limit: 1,
+                free: None,
                 lease: None,
                 wait: Span(10_000),
                 request_id: None,

@@ -191,6 +191,7 @@ impl Field {
         let request = ReserveRequest {
             from: Source::Queues(vec![Arc::from(QUEUE)]),
             limit: random.within(1..30) as usize,
+            free: None,
             lease: Some(Span(random.within(1_000..4_000))),
             wait: Span(if is_closing { 500 } else { random.within(0..100) }),
             request_id: None,

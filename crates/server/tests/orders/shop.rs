@@ -130,6 +130,7 @@ impl Shop {
         let wait = ReserveRequest {
             from: Source::Queues(vec![Arc::from(PULSE)]),
             limit: 1,
+            free: None,
             lease: None,
             wait: Span(PULSE_WAIT_MS),
             request_id: None,

@@ -115,6 +115,7 @@ pub(crate) async fn work(orders: Orders) {
         let request = ReserveRequest {
             from: Source::Queues(queues.clone()),
             limit: orders.limit,
+            free: None,
             lease: Some(Span(LEASE_MS)),
             wait: Span(WAIT_MS),
             request_id: Some(format!("{}.{}.{turn}", orders.number, std::process::id()).into()),

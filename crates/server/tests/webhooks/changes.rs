@@ -26,6 +26,7 @@ async fn a_target_may_be_set_changed_and_taken_away() {
     let request = ReserveRequest {
         from: Source::Queues(vec!["hooks".into()]),
         limit: 1,
+        free: None,
         lease: None,
         wait: Span(20_000),
         request_id: None,

@@ -42,7 +42,8 @@ UNKNOWN_DELAY, UNKNOWN_MAX = "5s", 1_000
 HEED, LEAVE = 1.0, 2.0
 #: A worker whose handlers are quick reserves ahead as many jobs as they do in this time, at most so many for each handler: else
 #: each would wait for the next request. A job that then waits for longer than `WAIT_MAX` is given back. In seconds. Those that
-#: wait in a process that is killed lose an attempt, so they are no more than the rate needs.
+#: wait in a process that is killed lose an attempt, so they are no more than the rate needs. The server hands out no job on its
+#: last attempt beyond those that are free.
 AHEAD, AHEAD_JOBS_MAX, WAIT_MAX = 0.005, 16, 0.1
 #: The weight of the last handler in the average of how long handlers take.
 PACE_PART = 0.05
@@ -132,6 +133,7 @@ class Dispatcher:
         self._unknown: set[str] = set()
         self._is_away = False
         self._is_dry = False
+        self._is_short = False
         self._failures = 0
         self._is_woken = False
         self._loop: Optional[asyncio.AbstractEventLoop] = None
@@ -238,10 +240,14 @@ class Dispatcher:
                     limit = min(wanted, RESERVE_JOBS)
                     request = {"queues": plan.turns.order(), "limit": limit, "request_id": secrets.token_hex(8)}
                     request["worker"] = plan.name
+                    if self._free() < limit:
+                        request["free"] = self._free()
                     if plan.lease is not None:
                         request["lease"] = plan.lease
                 # A repeat gets the jobs of an answer that was lost. It does not wait: if they are gone, the next request does.
-                wait = 0.0 if plan.is_drain or is_repeat else plan.wait
+                # Nor does one that no handler is free for: then no job on its last attempt comes.
+                free = request.get("free", request["limit"])
+                wait = 0.0 if plan.is_drain or is_repeat or not free else plan.wait
                 try:
                     answer = await self._ask(request, wait)
                     jobs = _jobs(answer)
@@ -255,7 +261,8 @@ class Dispatcher:
                     await self._away(error)
                     continue
                 self._answered()
-                plan.turns.handed_out(request["limit"], [job.queue for job in jobs])
+                plan.turns.handed_out(free, [job.queue for job in jobs])
+                self._is_short = len(jobs) < request["limit"]
                 for job in jobs:
                     if self.phase == "working":
                         self._accept(job, is_repeat or answer.is_repeat)
@@ -263,7 +270,7 @@ class Dispatcher:
                         self._return(job)
                 request, is_repeat = None, False
                 self._check_slots()
-                if plan.is_drain and not jobs:
+                if plan.is_drain and not jobs and free:
                     self._is_dry = True
                     self._to_end.set()
                     if not self._leases and not self._outbox:
@@ -331,8 +338,15 @@ class Dispatcher:
         job._told = lambda percent, note: self.report(job, Progress(percent, note))
         self.plan.pool_of(handler).start(handler, job)
 
+    def _free(self) -> int:
+        """How many handlers no job waits for."""
+        return max(self.plan.concurrency - self._running - len(self._waiting), 0)
+
     def _wanted(self) -> int:
         """How many more jobs to ask for: as many as are free, and those that quick handlers do meanwhile."""
+        if self._is_short and not self._free():
+            # No more were due: nothing is reserved ahead.
+            return 0
         slots, ahead = self.plan.concurrency, 0
         if self.plan.is_ahead and self._pace is not None:
             ahead = min(int(slots * AHEAD / max(self._pace, 1e-6)), slots * AHEAD_JOBS_MAX)

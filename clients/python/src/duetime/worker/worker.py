@@ -34,13 +34,13 @@ EVERY_KIND = "*"
 class Worker:
     """Runs the jobs of some queues. Leases are extended apart from the handlers, so a handler may block, compute or take hours.
 
-    `queues`: one, several in strict order, or weights such as `{"urgent": 5, "mail": 1}`. `concurrency`: how many handlers run at
-    once. No more jobs are reserved, except with `ahead` those that quick handlers do in 5 ms, at most 16 for each: if the process
-    is killed, these have lost an attempt. `pool`: where handlers that are not async run: `threads`, or `processes` for handlers
-    that compute. Async handlers run on one event loop. `name`: for the list of workers, host and process id by default. `lease`:
-    by default the job's or queue's own (60 s); a cancel arrives within a third of it. `wait`: how long a request waits for jobs.
-    `stop_deadline`: how long running handlers have at a stop before their jobs are given back. `health_file`: touched every 5 s
-    while the worker is alive.
+    `queues`: one, several in strict order, or weights such as `{"urgent": 5, "mail": 1}`. `concurrency`: how many handlers run
+    at once. No more jobs are reserved, except with `ahead` those that quick handlers do in 5 ms, at most 16 for each: if the
+    process is killed, these have lost an attempt, but never their last. `pool`: where handlers that are not async run:
+    `threads`, or `processes` for handlers that compute. Async handlers run on one event loop. `name`: for the list of workers,
+    host and process id by default. `lease`: by default the job's or queue's own (60 s); a cancel arrives within a third of it.
+    `wait`: how long a request waits for jobs. `stop_deadline`: how long running handlers have at a stop before their jobs are
+    given back. `health_file`: touched every 5 s while the worker is alive.
     """
 
     def __init__(

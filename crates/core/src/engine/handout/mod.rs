@@ -1,5 +1,6 @@
 //! Reserve: due jobs are handed out under leases.
 
+mod ahead;
 mod extend;
 mod unclaimed;
 
@@ -24,6 +25,7 @@ use crate::ports::{
     Broker, Edited, HandOut, Lease, LeaseRecord, Leases, Ledger, OutboxEntry, Pick, Reserve, Reserved, Room, Source,
 };
 use crate::request::{Reservation, ReserveRequest};
+use ahead::Resting;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +46,7 @@ pub(in crate::engine) struct Handout {
     consumers: Arc<Consumers>,
     leases: Option<Arc<dyn Leases>>,
     metrics: Arc<Metrics>,
+    resting: Resting,
 }
 
 impl Handout {
@@ -69,6 +72,7 @@ impl Handout {
             consumers,
             leases: stores.leases.clone(),
             metrics: metrics.clone(),
+            resting: Resting::default(),
         }
     }
 
@@ -142,7 +146,9 @@ impl Handout {
             request_id: check_request_id(request.request_id)?,
             ..Reserve::new(pick, check_limit(request.limit)?)
         };
-        let wait = Duration::from(request.wait);
+        let free = check_free(request.free, &reserve)?;
+        // A caller that has work asks again once it can start a job.
+        let wait = if free == 0 { Duration::ZERO } else { Duration::from(request.wait) };
         if let Some(worker) = &request.worker {
             name::check_worker(worker)?;
         }
@@ -151,22 +157,23 @@ impl Handout {
             // It does not wait, and may have to ask the ledger once it has leased something.
             return self
                 .supervisor
-                .complete(self, |handout| async move { handout.serve(reserve, wait, worker).await })
+                .complete(self, |handout| async move { handout.serve(reserve, free, wait, worker).await })
                 .await;
         };
         self.consumers.requests.note(queues, self.broker.now());
-        self.serve(reserve, wait, worker).await
+        self.serve(reserve, free, wait, worker).await
     }
 
     /// Waits for jobs, and notes their leases.
     async fn serve(
         self: &Arc<Self>,
         reserve: Reserve,
+        free: usize,
         wait: Duration,
         worker: Option<WaitingWorker>,
     ) -> Result<Unclaimed, Error> {
         let may_be_repeated = reserve.request_id.is_some();
-        let mut reserved = self.wait_for(reserve, wait).await?;
+        let mut reserved = self.wait_for(reserve, free, wait).await?;
         if let Some(worker) = worker {
             worker.add_leases(&reserved.leases);
         }
@@ -227,10 +234,10 @@ impl Handout {
         self.supervisor.complete(self, |handout| async move { handout.recorder.try_record(entries).await }).await
     }
 
-    async fn wait_for(self: &Arc<Self>, reserve: Reserve, wait: Duration) -> Result<Reserved, Error> {
+    async fn wait_for(self: &Arc<Self>, reserve: Reserve, free: usize, wait: Duration) -> Result<Reserved, Error> {
         let Some(queues) = reserve.pick.queues() else {
             self.recorder.check_backlog()?;
-            return self.step(reserve).await;
+            return self.step(reserve, free).await;
         };
         let (queues, end) = (queues.to_vec(), Instant::now() + wait);
         let place = (!wait.is_zero()).then(|| self.consumers.waiting.at_queues.register(queues.clone()));
@@ -239,7 +246,7 @@ impl Handout {
             self.recorder.check_backlog()?;
             // Registered before the broker is asked, so that no wake in between is missed.
             let woken = place.as_ref().filter(|_| !is_last).map(Registration::woken);
-            let reserved = self.step(reserve.clone()).await?;
+            let reserved = self.step(reserve.clone(), free).await?;
             let has_answer = reserved.is_repeat || !reserved.leases.is_empty();
             let Some(woken) = woken.filter(|_| !has_answer) else { break reserved };
             if let Some(next_at) = reserved.next_at {
@@ -319,6 +326,18 @@ pub(in crate::engine) fn check_limit(limit: usize) -> Result<usize, Error> {
         Ok(limit)
     } else {
         Err(Error::invalid("limit", format!("between 1 and {RESERVE_JOBS_MAX}"), limit))
+    }
+}
+
+/// How many jobs the caller can start at once.
+fn check_free(free: Option<usize>, reserve: &Reserve) -> Result<usize, Error> {
+    let limit = reserve.limit;
+    match free {
+        Some(free) if reserve.pick.queues().is_none() => {
+            Err(Error::invalid("free", "left out if jobs are named", free))
+        }
+        Some(free) if free > limit => Err(Error::invalid("free", format!("at most the limit of {limit}"), free)),
+        free => Ok(free.unwrap_or(limit)),
     }
 }
 

@@ -79,12 +79,14 @@ impl Drop for Unclaimed {
 
 impl Handout {
     /// Leases once. If the caller disconnects meanwhile, the step still runs to completion, and its leases are given back.
-    pub(super) async fn step(self: &Arc<Self>, reserve: Reserve) -> Result<Reserved, Error> {
+    pub(super) async fn step(self: &Arc<Self>, reserve: Reserve, free: usize) -> Result<Reserved, Error> {
         let (handout, may_be_repeated) = (self.clone(), reserve.request_id.is_some());
         let step = Box::pin(async move {
+            let reserve = Reserve { limit: handout.limit_of(&reserve, free), ..reserve };
             let call = || handout.broker.reserve(reserve.clone());
-            let reserved = handout.with_overflow(HandOut::Reserve(&reserve), call).await?;
+            let mut reserved = handout.with_overflow(HandOut::Reserve(&reserve), call).await?;
             handout.publisher.observe_jobs(reserved.leases.iter().map(|lease| &lease.job), Observed::started);
+            handout.keep_startable(&mut reserved, free).await;
             Ok(reserved)
         });
         let mut step = Step { handout: self, step: Some(step), may_be_repeated };
@@ -93,7 +95,7 @@ impl Handout {
         reserved
     }
 
-    async fn release_all_of(&self, leases: Vec<Lease>) {
+    pub(super) async fn release_all_of(&self, leases: Vec<Lease>) {
         let release = |lease: Lease| (lease.job.receipt(), Ending::Unclaimed);
         self.settler.end_leases(leases.into_iter().map(release).collect()).await;
     }

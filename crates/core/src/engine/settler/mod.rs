@@ -299,6 +299,12 @@ impl Settler {
         }
     }
 
+    /// Whether the job ends if its lease expires.
+    pub(in crate::engine) fn ends_by_crash(&self, job: &Job) -> bool {
+        let ends_at = job.lease_until.map_or(Millis::MAX, |until| until.0);
+        matches!(rules::after_crash(job, &self.retry_rule(job), ends_at, Some(JobId::MIN)), Decision::Finish(_))
+    }
+
     /// The rule in force for a job.
     fn retry_rule(&self, job: &Job) -> Retry {
         let of_queue = self.settings.of(&job.queue);

@@ -119,6 +119,7 @@ impl Actor {
             let request = ReserveRequest {
                 from: Source::Queues(self.queues()),
                 limit: self.random.within(1..5) as usize,
+                free: None,
                 lease: Some(Span(self.random.within(1_000..2_500))),
                 wait: Span(self.random.within(0..400)),
                 request_id: self.random.percent(30).then(|| Arc::from(format!("request-{}", self.random.any()))),

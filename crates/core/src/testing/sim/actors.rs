@@ -175,6 +175,7 @@ impl Actor {
             let request = ReserveRequest {
                 from: Source::Queues(queues),
                 limit: self.random.within(1..6) as usize,
+                free: None,
                 lease: None,
                 wait: Span(self.random.within(0..60) * SECOND_MS),
                 request_id: None,

@@ -61,6 +61,7 @@ impl Drain {
             let request = ReserveRequest {
                 from: Source::Queues(vec![self.queue.clone()]),
                 limit: self.batch,
+                free: None,
                 lease: None,
                 wait: Span(WAIT_MS),
                 request_id: None,

@@ -59,6 +59,7 @@ const EXPECTED: &[[&str; 2]] = &[
     ["left out: each job of a schedule is due at the time of its run", "不填：周期任务提交的任务在执行时刻到期"],
     ["left out: each job is due at the time of its run", "不填：任务在执行时刻到期"],
     ["left out: each run pushes a new job", "不填：每次执行都会提交新任务"],
+    ["left out if jobs are named", "指定任务时不填"],
     ["left out unless `paused` is true", "不填，除非 `paused` 为 true"],
     ["left out with `every`: an interval is the same in every time zone", "使用 `every` 时不填：间隔与时区无关"],
     [
