@@ -118,6 +118,7 @@ impl Vitals {
             }
         };
         tokio::select! {
+            biased;
             () = finished => {}
             () = self.broker_is_silent() => tracing::warn!("the broker does not answer; stopping without it"),
         }

@@ -49,6 +49,7 @@ impl Ends {
             }
             match &mut watch {
                 None => tokio::select! {
+                    biased;
                     begun = &mut begins => watch = Some(begun?),
                     () = sleep(LOOK_FIRST) => {}
                 },
