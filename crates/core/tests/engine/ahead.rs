@@ -17,7 +17,7 @@ fn ahead(limit: usize, free: usize) -> ReserveRequest {
     request(limit, Duration::ZERO).free(free)
 }
 
-/// A job with a rule of its own.
+/// A job that has this rule.
 fn with(rule: Retry) -> NewJob {
     NewJob { options: rule.into(), ..job() }
 }

@@ -172,7 +172,7 @@ async fn outcomes_with_large_results_are_read() {
     assert!(link.longest_call() <= BOUND + ROOM, "{}", link.longest_call());
 }
 
-/// What it ended is not recorded, and will run again: nobody may be told that it is recorded.
+/// The jobs run again, so no answer may say that their ends are recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_is_not_known_if_redis_is_emptied_before_its_outcome_was_read() {
     let server = Arc::new(RedisServer::start());

@@ -20,7 +20,7 @@ struct Ends {
     order: VecDeque<EndKey>,
 }
 
-/// What an ending made of a job: its state, and its version then.
+/// The state and the version that an ending gave a job.
 pub(super) type PendingEnd = (State, u64);
 
 /// A lease, and the ending that was asked for.
