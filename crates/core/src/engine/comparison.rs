@@ -35,9 +35,9 @@ use crate::ports::{Broker, Counts, Detail, Ledger, Listing, Queues, Window};
 use std::collections::{BTreeMap, HashSet};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
@@ -82,7 +82,10 @@ struct Pass {
     begin: Instant,
     /// The broker's clock then.
     began_at: Millis,
-    state: watch::Sender<PassState>,
+    state: Mutex<PassState>,
+    /// Wakes waiters in the order in which they came, so that a seed of the simulation repeats its run. A watch channel wakes them
+    /// in a random one.
+    changed: Notify,
     compared: AtomicU64,
     dropped: AtomicU64,
     told_at: Mutex<Instant>,
@@ -97,9 +100,29 @@ enum PassState {
 
 impl Pass {
     fn new(partition: Option<u16>, began_at: Millis) -> Arc<Self> {
-        let (begin, state) = (Instant::now(), watch::Sender::new(PassState::Going));
+        let (begin, state, changed) = (Instant::now(), Mutex::new(PassState::Going), Notify::new());
         let (compared, dropped, told_at) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(begin));
-        Arc::new(Self { partition, begin, began_at, state, compared, dropped, told_at })
+        Arc::new(Self { partition, begin, began_at, state, changed, compared, dropped, told_at })
+    }
+
+    fn state(&self) -> MutexGuard<'_, PassState> {
+        self.state.lock().expect("no panic under this lock")
+    }
+
+    fn set(&self, state: PassState) {
+        *self.state() = state;
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until it is over, or a step has failed.
+    async fn settled(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if !matches!(*self.state(), PassState::Going) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     /// Makes a step. Before a memory begins, it is repeated until it succeeds, unless something is damaged.
@@ -111,16 +134,12 @@ impl Pass {
             }
             match answer {
                 Ok(answer) => {
-                    self.state.send_if_modified(|state| {
-                        let failed = matches!(state, PassState::Failing(_));
-                        *state = PassState::Going;
-                        failed
-                    });
+                    *self.state() = PassState::Going;
                     return Ok(answer);
                 }
                 Err(damaged @ Error::Damaged(_)) => return Err(damaged),
                 Err(error) => {
-                    self.state.send_replace(PassState::Failing(error));
+                    self.set(PassState::Failing(error));
                     tokio::time::sleep(REST).await;
                 }
             }
@@ -149,12 +168,12 @@ impl Pass {
         } else if self.begin.elapsed() >= PROGRESS_EVERY {
             tracing::info!(jobs, ms, "the jobs that the broker holds were compared with the ledger");
         }
-        self.state.send_replace(PassState::Over);
+        self.set(PassState::Over);
     }
 
     /// Why a memory has not been compared.
     fn trouble(&self) -> Error {
-        match &*self.state.borrow() {
+        match &*self.state() {
             PassState::Failing(error) => error.clone(),
             PassState::Going | PassState::Over => {
                 let jobs = self.compared.load(Ordering::Relaxed);
@@ -178,20 +197,15 @@ impl Comparison {
     pub(super) async fn before_begin(self: &Arc<Self>, partition: u16, memory: &str) -> Result<(), Error> {
         self.supervisor.check_open()?;
         let pass = self.pass_of(partition, memory);
-        let mut state = pass.state.subscribe();
-        let is_settled = state.wait_for(|state| !matches!(state, PassState::Going));
-        let waited = tokio::time::timeout_at(pass.begin + WAIT, is_settled).await;
-        match waited {
-            Ok(Ok(state)) if matches!(*state, PassState::Over) => Ok(()),
-            _ => Err(pass.trouble()),
-        }
+        let _ = tokio::time::timeout_at(pass.begin + WAIT, pass.settled()).await;
+        if matches!(*pass.state(), PassState::Over) { Ok(()) } else { Err(pass.trouble()) }
     }
 
     /// The pass over this memory. It is begun unless it has been.
     fn pass_of(self: &Arc<Self>, partition: u16, memory: &str) -> Arc<Pass> {
         let mut begun = self.begun.lock().expect("no panic under this lock");
         let is_kept = |known: &&OfMemory| {
-            let is_over = matches!(*known.pass.state.borrow(), PassState::Over);
+            let is_over = matches!(*known.pass.state(), PassState::Over);
             // A task that ended otherwise has panicked.
             known.memory == memory && (is_over || !known.task.is_finished())
         };
@@ -215,7 +229,7 @@ impl Comparison {
     pub(super) fn trouble(&self) -> Option<Error> {
         let begun = self.begun.lock().expect("no panic under this lock");
         let mut passes = begun.values().map(|of| &of.pass);
-        let is_long = |pass: &&Arc<Pass>| match *pass.state.borrow() {
+        let is_long = |pass: &&Arc<Pass>| match *pass.state() {
             PassState::Going => pass.begin.elapsed() >= WAIT,
             PassState::Failing(_) => true,
             PassState::Over => false,
