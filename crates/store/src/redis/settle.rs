@@ -186,9 +186,9 @@ impl Jobs {
             text.push(b"?");
         };
         let mut reply = self.partitions.run(self.partitions.of(receipt.id), &scripts::SETTLE, &[], arguments).await?;
-        let told = reply.list()?.number()?;
+        let answer = reply.list()?.number()?;
         // Above 0 the job is here again.
-        let stage = Stage::from_code(told.unsigned_abs() as u8).filter(|_| told < 0);
+        let stage = Stage::from_code(answer.unsigned_abs() as u8).filter(|_| answer < 0);
         Ok(stage.filter(|stage| *stage == end).and_then(Stage::end_state))
     }
 
