@@ -90,7 +90,10 @@ fn text(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
 
 fn number(meta: &ParseNestedMeta<'_>) -> Result<LitInt> {
     let number: LitInt = meta.value()?.parse()?;
-    number.base10_parse::<u32>().map(|_| number)
+    match number.base10_parse::<u32>() {
+        Ok(_) => Ok(number),
+        Err(_) => Err(Error::new(number.span(), format!("expected a number from 0 to {}, got {number}", u32::MAX))),
+    }
 }
 
 /// The parts of a list, separated by commas.
