@@ -36,7 +36,7 @@ use std::time::Duration;
 /// | `expires = "1d"` | [`EXPIRES`](Self::EXPIRES) |
 /// | `lease = "90s"` | [`LEASE`](Self::LEASE) |
 /// | `priority = 10` | [`PRIORITY`](Self::PRIORITY) |
-/// | `unique = "order, item"` | [`key`](Self::key): the kind and the values of these fields, such as `invoice.send:7:1` |
+/// | `unique = "order, item"` | [`key`](Self::key): the kind and the values of these fields, such as `invoice.send:7:1`. Their types implement `Display` |
 /// | `tags = "customer"` | [`tags`](Self::tags): name and value of each of these fields, such as `customer:12` |
 ///
 /// By hand it is as long as it needs to be:

@@ -42,6 +42,13 @@
 //! # Ok::<(), duetime::Error>(())
 //! ```
 //!
+//! ```toml
+//! [dependencies]
+//! duetime = "0.1"
+//! serde = { version = "1", features = ["derive"] }
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
 //! [`Client`] and [`Worker`] are most of it. The other types are in modules, by what they are about:
 //!
 //! | module | holds |

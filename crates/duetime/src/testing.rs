@@ -90,7 +90,8 @@ impl std::fmt::Debug for Clock {
 /// ```
 /// # #[cfg(feature = "derive")]
 /// # mod example {
-/// # use duetime::{assert_pushed, prelude::*, testing};
+/// use duetime::{assert_pushed, prelude::*, testing};
+///
 /// # #[derive(Serialize, Deserialize, Job)]
 /// # #[job(kind = "remind", queue = "mail")]
 /// # struct Remind { user: u64, text: String }
@@ -158,7 +159,8 @@ impl<J: JobType, S> Attempt<J, S> {
     /// ```
     /// # #[cfg(feature = "derive")]
     /// # mod example {
-    /// # use duetime::{prelude::*, testing};
+    /// use duetime::{prelude::*, testing};
+    ///
     /// # #[derive(Serialize, Deserialize, Job)]
     /// # #[job(kind = "remind")]
     /// # struct Remind { user: u64 }

@@ -17,7 +17,9 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{Client, job::Query};
+    /// # use duetime::Client;
+    /// use duetime::job::Query;
+    ///
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let (old, new) = (Client::memory().await?, Client::memory().await?);

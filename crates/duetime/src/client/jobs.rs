@@ -22,7 +22,9 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{Client, job::Query};
+    /// # use duetime::Client;
+    /// use duetime::job::Query;
+    ///
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;

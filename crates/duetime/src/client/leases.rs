@@ -20,7 +20,9 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{Client, lease::{ReserveRequest, Source}};
+    /// # use duetime::Client;
+    /// use duetime::lease::{ReserveRequest, Source};
+    ///
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;

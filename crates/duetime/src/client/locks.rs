@@ -21,11 +21,12 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{Client};
+    /// # use duetime::Client;
+    /// use std::time::Duration;
+    ///
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;
-    /// # use std::time::Duration;
     /// let guard = client.locks().named("stock-42").acquire(Duration::from_secs(5)).await?;
     /// assert!(client.locks().holder("stock-42").await?.is_some());
     /// guard.release().await?;

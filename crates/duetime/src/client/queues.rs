@@ -18,7 +18,9 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{Client, queue::{Pause, QueueSettings}};
+    /// # use duetime::Client;
+    /// use duetime::queue::{Pause, QueueSettings};
+    ///
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;

@@ -20,7 +20,8 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{prelude::*, schedule::Overlap};
+    /// use duetime::{prelude::*, schedule::Overlap};
+    ///
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;

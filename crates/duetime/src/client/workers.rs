@@ -16,7 +16,7 @@ impl Client {
     /// ```
     /// # #[cfg(feature = "embedded")]
     /// # mod example {
-    /// # use duetime::{Client};
+    /// # use duetime::Client;
     /// # #[tokio::main]
     /// # pub async fn run() -> duetime::Result<()> {
     /// # let client = Client::memory().await?;

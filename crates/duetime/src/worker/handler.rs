@@ -7,6 +7,7 @@ use crate::__private::At;
 use crate::job_type::JobType;
 use duetime_core::api;
 use serde::Serialize;
+use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,6 +26,12 @@ impl Next {
     /// Runs the rest of the chain.
     pub async fn run(self, context: Context) -> Handled {
         (self.0)(context).await
+    }
+}
+
+impl fmt::Debug for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next").finish_non_exhaustive()
     }
 }
 

@@ -38,6 +38,7 @@ use duetime_core::api::Span;
 use duetime_core::model::name::QUEUE_DEFAULT;
 use handler::AnyHandler;
 use handlers::Handlers;
+use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -255,6 +256,12 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// blocks its thread cannot be interrupted: its attempt fails when it returns.
     pub fn time_limit(self, limit: Duration) -> Self {
         self.wrap(move |context, next| within(limit, context, next))
+    }
+}
+
+impl<S> fmt::Debug for Worker<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("name", &self.plan.name).finish_non_exhaustive()
     }
 }
 
