@@ -3,7 +3,8 @@
 //! called on the caller's runtime.
 //!
 //! The worker is measured twice on the same number of jobs: with a handler without arguments, and with one that takes its state and two
-//! more arguments. Rounds take turns in which of them is first. `ONLY_WORK=1` measures only that, `JOBS` is how many jobs, and `ROUNDS`
+//! more arguments. Rounds take turns in which of them is first. The processor time of a job, in all threads, tells more than the rate if
+//! other programs run. `ONLY_WORK=1` measures only that, `JOBS` is how many jobs, and `ROUNDS`
 //! how often. With `SERVER=http://127.0.0.1:7300` and `--features remote` the worker is that of a client of this server.
 
 use duetime::job::NewJob;
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 const PAYLOAD: [u8; 100] = [b'1'; 100];
 const TASKS: usize = 64;
 const BATCH: usize = 1_000;
+/// In which Linux counts.
+const TICK: Duration = Duration::from_millis(10);
 
 #[tokio::main(worker_threads = 2)]
 async fn main() {
@@ -37,7 +40,7 @@ async fn main() {
                 None => Client::open(folder.path().join(format!("work-{round}.db"))).await.expect("the store opens"),
             };
             let (work, with_state) = workers(&client, jobs, round).await;
-            println!("worker {work:>8.0}/s, with state {with_state:>8.0}/s");
+            println!("worker {work}, with state {with_state}");
             continue;
         }
         let path = folder.path().join(format!("engine-{round}.db"));
@@ -53,7 +56,7 @@ async fn main() {
         let (work, with_state) = workers(&client, jobs, round).await;
         client.close().await.expect("the client closes");
         println!(
-            "client: push one by one {push:>8.0}/s   cycle {cycles:>8.0}/s   worker {work:>8.0}/s, with state {with_state:>8.0}/s"
+            "client: push one by one {push:>8.0}/s   cycle {cycles:>8.0}/s   worker {work}, with state {with_state}"
         );
     }
 }
@@ -70,14 +73,14 @@ async fn connect(_server: &str) -> Client {
 }
 
 /// The rates without and with arguments.
-async fn workers(client: &Client, jobs: usize, round: usize) -> (f64, f64) {
+async fn workers(client: &Client, jobs: usize, round: usize) -> (String, String) {
     let plain = async || {
         fill(client, jobs).await;
-        rate(jobs, work(client, jobs)).await
+        costs(jobs, work(client, jobs)).await
     };
     let injected = async || {
         fill(client, jobs).await;
-        rate(jobs, work_with_state(client, jobs)).await
+        costs(jobs, work_with_state(client, jobs)).await
     };
     if round.is_multiple_of(2) {
         let work = plain().await;
@@ -92,6 +95,22 @@ async fn rate(jobs: usize, work: impl Future<Output = ()>) -> f64 {
     let start = Instant::now();
     work.await;
     jobs as f64 / start.elapsed().as_secs_f64()
+}
+
+/// The rate, and the processor time of a job.
+async fn costs(jobs: usize, work: impl Future<Output = ()>) -> String {
+    let begin = processor_ticks();
+    let rate = rate(jobs, work).await;
+    let ticks = processor_ticks() - begin;
+    format!("{rate:>8.0}/s {:>6.1} µs", ticks as f64 * TICK.as_secs_f64() * 1e6 / jobs as f64)
+}
+
+/// What this process has used of the processors; 0 if the system does not say.
+fn processor_ticks() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    // Of itself, and for it in the kernel: see proc(5).
+    fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
 async fn engine(path: &Path) -> Engine {
