@@ -31,8 +31,8 @@ use crate::error::Error;
 use crate::limits::{MINUTE_MS, STEP_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, Stage, State};
-use crate::ports::{Broker, Counts, Detail, Ledger, Listing, Queues, Window};
-use std::collections::{BTreeMap, HashSet};
+use crate::ports::{Broker, Detail, Ledger, Listing, Queues, Window};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -82,6 +82,8 @@ struct Pass {
     begin: Instant,
     /// The broker's clock then.
     began_at: Millis,
+    /// The broker's clock at its end; the maximum before.
+    ended_at: AtomicU64,
     state: Mutex<PassState>,
     /// Wakes waiters in the order in which they came, so that a seed of the simulation repeats its run. A watch channel wakes them
     /// in a random one.
@@ -102,7 +104,8 @@ impl Pass {
     fn new(partition: Option<u16>, began_at: Millis) -> Arc<Self> {
         let (begin, state, changed) = (Instant::now(), Mutex::new(PassState::Going), Notify::new());
         let (compared, dropped, told_at) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(begin));
-        Arc::new(Self { partition, begin, began_at, state, changed, compared, dropped, told_at })
+        let ended_at = AtomicU64::new(Millis::MAX);
+        Arc::new(Self { partition, begin, began_at, ended_at, state, changed, compared, dropped, told_at })
     }
 
     fn state(&self) -> MutexGuard<'_, PassState> {
@@ -217,12 +220,21 @@ impl Comparison {
         let work = async move {
             let compared = stopping.run_until_cancelled(this.compare(&its)).await;
             if compared.is_some_and(|compared| compared.is_ok()) {
+                its.ended_at.store(this.broker.now_at_most(), Ordering::Relaxed);
                 its.end();
             }
         };
         let task = AbortOnDropHandle::new(self.supervisor.spawn(work));
         begun.insert(partition, OfMemory { memory: memory.to_owned(), pass: pass.clone(), task });
         pass
+    }
+
+    /// Whether the lease of this job ended while a memory was compared that holds it: nobody could extend it then.
+    pub(super) fn outlasted(&self, job: &Job) -> bool {
+        let begun = self.begun.lock().expect("no panic under this lock");
+        let (pass, until) = (begun.get(&self.broker.partition(&job.queue)).map(|of| &of.pass), job.lease_until);
+        pass.zip(until)
+            .is_some_and(|(pass, until)| (pass.began_at..=pass.ended_at.load(Ordering::Relaxed)).contains(&until.0))
     }
 
     /// Why a memory has not begun that is to begin, if that takes long.
@@ -250,7 +262,19 @@ impl Comparison {
     }
 
     async fn compare(self: &Arc<Self>, pass: &Arc<Pass>) -> Result<(), Error> {
-        let (mut page, mut tasks) = (Some(Queues::first()), JoinSet::new());
+        // Those that wait first: a job that is leased since is among those that run.
+        for partition in self.compare_waiting(pass).await? {
+            let compared = self.compare_running(pass, partition).await;
+            leave_damaged(pass, compared, |damage| {
+                tracing::error!(partition, damage, "not all running jobs can be compared with the ledger");
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Compares the waiting jobs of all queues; returns the partitions that have jobs.
+    async fn compare_waiting(self: &Arc<Self>, pass: &Arc<Pass>) -> Result<BTreeSet<u16>, Error> {
+        let (mut page, mut tasks, mut partitions) = (Some(Queues::first()), JoinSet::new(), BTreeSet::new());
         while let Some(Queues::From(from, limit)) = page.take() {
             let asked = match pass.partition {
                 Some(partition) => Queues::Named(pass.step(|| self.broker.queues_in(partition, &from, limit)).await?),
@@ -263,48 +287,48 @@ impl Comparison {
                 if counts.scheduled + counts.ready + counts.running == 0 {
                     continue;
                 }
+                partitions.insert(self.broker.partition(&queue));
                 if tasks.len() >= QUEUES_AT_ONCE {
                     tasks.join_next().await.map_or(Ok(()), joined)?;
                 }
                 let (this, pass) = (self.clone(), pass.clone());
                 tasks.spawn(async move {
                     let _turn = this.turns.acquire().await;
-                    match this.compare_queue(&pass, &queue, counts).await {
-                        // Its other jobs, and those of other queues, are still handed out. The leader says so, which compares again.
-                        Err(Error::Damaged(damage)) if pass.partition.is_some() => {
-                            tracing::error!(%queue, damage, "not all jobs of a queue can be compared with the ledger");
-                            Ok(())
-                        }
-                        compared => compared,
-                    }
+                    let compared = this.compare_queue(&pass, &queue).await;
+                    leave_damaged(&pass, compared, |damage| {
+                        tracing::error!(%queue, damage, "not all jobs of a queue can be compared with the ledger");
+                    })
                 });
             }
         }
         while let Some(ended) = tasks.join_next().await {
             joined(ended)?;
         }
+        Ok(partitions)
+    }
+
+    async fn compare_queue(&self, pass: &Pass, queue: &Arc<str>) -> Result<(), Error> {
+        let (states, limit) = (vec![State::Scheduled, State::Ready], STEP_JOBS_MAX);
+        let (window, detail) = (Window::ALL, Detail::Head);
+        let mut listing = Listing { queue: queue.clone(), states, window, after: None, limit, detail };
+        let mut jobs = self.page(pass, &mut listing).await?;
+        while !jobs.is_empty() && self.goes_on(pass) {
+            let (next, compared) = tokio::join!(self.page(pass, &mut listing), self.compare_jobs(pass, jobs));
+            compared?;
+            jobs = next?;
+        }
         Ok(())
     }
 
-    async fn compare_queue(&self, pass: &Pass, queue: &Arc<str>, counts: Counts) -> Result<(), Error> {
-        let (waiting, running) = (vec![State::Scheduled, State::Ready], vec![State::Running]);
-        let parts = match counts.running {
-            0 => vec![waiting],
-            // No job waits again before the memory begins, and each part alone is listed faster.
-            _ if pass.partition.is_some() => vec![waiting, running],
-            _ => vec![[waiting, running].concat()],
-        };
-        let (window, limit, detail) = (Window::ALL, STEP_JOBS_MAX, Detail::Head);
-        for states in parts {
-            let mut listing = Listing { queue: queue.clone(), states, window, after: None, limit, detail };
-            let mut jobs = self.page(pass, &mut listing).await?;
-            while !jobs.is_empty() && self.goes_on(pass) {
-                let (next, compared) = tokio::join!(self.page(pass, &mut listing), self.compare_jobs(pass, jobs));
-                compared?;
-                jobs = next?;
-            }
+    async fn compare_running(&self, pass: &Pass, partition: u16) -> Result<(), Error> {
+        let page = |after| pass.step(move || self.broker.running_in(partition, after, STEP_JOBS_MAX));
+        let (mut jobs, mut after) = page(None).await?;
+        while after.is_some() && self.goes_on(pass) {
+            let (next, compared) = tokio::join!(page(after), self.compare_jobs(pass, jobs));
+            compared?;
+            (jobs, after) = next?;
         }
-        Ok(())
+        self.compare_jobs(pass, jobs).await
     }
 
     /// The next jobs of this listing; none at its end.
@@ -341,6 +365,17 @@ impl Comparison {
         }
         pass.add(count);
         Ok(())
+    }
+}
+
+/// Before a memory begins, damaged jobs are left: all others are still handed out. The leader says so, which compares again.
+fn leave_damaged(pass: &Pass, compared: Result<(), Error>, log: impl FnOnce(String)) -> Result<(), Error> {
+    match compared {
+        Err(Error::Damaged(damage)) if pass.partition.is_some() => {
+            log(damage);
+            Ok(())
+        }
+        compared => compared,
     }
 }
 

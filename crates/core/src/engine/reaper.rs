@@ -1,5 +1,6 @@
 //! Ends by time: leases that have expired, and jobs that were not started in time.
 
+use super::comparison::Comparison;
 use super::consumers::waiting::LOOK_AGAIN;
 use super::observed::Observed;
 use super::settler::log_end;
@@ -16,6 +17,7 @@ use crate::engine::timers::{Timer, Timers};
 use crate::error::Error;
 use crate::limits::{LEASE_MS_MIN, STEP_JOBS_MAX};
 use crate::model::job::Job;
+use crate::model::retry::Retry;
 use crate::ports::{Broker, Change, Edit, Edited, Expired, Settle};
 use crate::rules;
 use std::sync::Arc;
@@ -31,6 +33,7 @@ pub(super) struct Reaper {
     recorder: Arc<Recorder>,
     settler: Arc<Settler>,
     takes: Arc<Takes>,
+    comparison: Arc<Comparison>,
     publisher: Arc<Publisher>,
     status: Arc<Status>,
     supervisor: Arc<Supervisor>,
@@ -38,7 +41,13 @@ pub(super) struct Reaper {
 }
 
 impl Reaper {
-    pub(super) fn new(base: &Base, recorder: Arc<Recorder>, settler: Arc<Settler>, takes: Arc<Takes>) -> Self {
+    pub(super) fn new(
+        base: &Base,
+        recorder: Arc<Recorder>,
+        settler: Arc<Settler>,
+        takes: Arc<Takes>,
+        comparison: Arc<Comparison>,
+    ) -> Self {
         let Base { stores, publisher, status, supervisor, timers, .. } = base;
         Self {
             topology: stores.topology(),
@@ -46,6 +55,7 @@ impl Reaper {
             recorder,
             settler,
             takes,
+            comparison,
             publisher: publisher.clone(),
             status: status.clone(),
             supervisor: supervisor.clone(),
@@ -104,10 +114,15 @@ impl Reaper {
         );
         let mut settles = Vec::with_capacity(expired.crashed.len());
         for job in &expired.crashed {
-            let decided = self
-                .settler
-                .decide_by_rule(job, |retry, now, copy_id| rules::after_crash(job, retry, now, copy_id))
-                .await?;
+            let outlasted = self.comparison.outlasted(job);
+            let rule = |retry: &Retry, now, copy_id| {
+                if outlasted {
+                    rules::after_abandonment(job, now)
+                } else {
+                    rules::after_crash(job, retry, now, copy_id)
+                }
+            };
+            let decided = self.settler.decide_by_rule(job, rule).await?;
             settles.extend(decided.map(|decision| Settle::while_unchanged(job.clone(), decision)));
         }
         if !expired.untaken.is_empty() {

@@ -109,7 +109,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         consumers.clone(),
     ));
     let takes = Arc::new(Takes::new(base, loader.clone(), recorder.clone(), handout.clone(), consumers.clone()));
-    let reaper = Arc::new(Reaper::new(base, recorder.clone(), settler.clone(), takes.clone()));
+    let reaper = Arc::new(Reaper::new(base, recorder.clone(), settler.clone(), takes.clone(), comparison.clone()));
     let pruner = Arc::new(Pruner::new(base, settings.clone(), editor.clone(), leader.clone()));
     let mover = inbox.clone().map(|inbox| {
         Arc::new(InboxMover::new(base, inbox, admission.clone(), intake.clone(), leader.clone(), ids.clone()))

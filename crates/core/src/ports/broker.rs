@@ -80,6 +80,27 @@ pub trait Broker: BrokerClock + Outbox {
         Ok(found)
     }
 
+    /// Running jobs of this partition, each a [head](Detail::Head), by the ends of their leases: those after this place, about
+    /// `limit` of them, and the place after which there are more. Pages show each job whose lease does not end meanwhile.
+    async fn running_in(
+        &self,
+        partition: u16,
+        _after: Option<(Millis, JobId)>,
+        _limit: usize,
+    ) -> Result<(Vec<Job>, Option<(Millis, JobId)>), Error> {
+        let (mut jobs, mut queues) = (Vec::new(), Some(Queues::first()));
+        while let Some(asked) = queues.take() {
+            let counted = self.counts(asked.clone()).await?;
+            queues = asked.next(counted.iter().map(|(queue, ..)| queue));
+            let named = counted.into_iter().map(|(queue, ..)| queue);
+            for queue in named.filter(|queue| self.partition(queue) == partition) {
+                let (states, window, limit, detail) = (vec![State::Running], Window::ALL, usize::MAX, Detail::Head);
+                jobs.extend(self.list(Listing { queue, states, window, after: None, limit, detail }).await?);
+            }
+        }
+        Ok((jobs, None))
+    }
+
     /// Makes its memory, and any memory that may follow it, begin with the values of this host; from now on the host is
     /// woken. Called once, before any other verb. The burst of a queue with a rate counts as used up: the memory before may
     /// just have let it pass.

@@ -212,12 +212,20 @@ fn unfit(job: &Job, now: Millis) -> Edited {
 /// Ends the job's lease without blame: the job waits, or is cancelled if its worker was asked to stop. Returns whether it
 /// ran.
 pub fn unlease(job: &mut Job, now: Millis) -> bool {
+    lapse(job);
     let ran = job.lease_until.take().is_some();
     if ran && job.cancel_asked {
         end(job, Stage::Cancelled, now);
         touch(job, now, Numbers::Ledger);
     }
     ran
+}
+
+/// A job that ran when its worker was asked to stop never waits again: without its lease, that counts as lapsed.
+pub fn lapse(job: &mut Job) {
+    if job.is_pending() && job.cancel_asked {
+        job.lease_until.get_or_insert(job.updated_at);
+    }
 }
 
 /// Updates the version and the time of the last change.

@@ -147,6 +147,15 @@ impl Broker for MortalBroker {
         self.life.around("get", self.broker.get(ids, detail)).await
     }
 
+    async fn running_in(
+        &self,
+        partition: u16,
+        after: Option<(Millis, JobId)>,
+        limit: usize,
+    ) -> Result<(Vec<Job>, Option<(Millis, JobId)>), Error> {
+        self.life.around("running_in", self.broker.running_in(partition, after, limit)).await
+    }
+
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {
         self.life.around("list", self.broker.list(listing)).await
     }

@@ -286,17 +286,28 @@ async fn a_receipt_from_before_a_flush_is_refused_and_numbers_go_on() {
     assert_eq!(other.complete(after.receipt()).await, Ok(State::Succeeded));
 }
 
-/// A lease joins the entry of its job, and a cancel enters a running one.
+/// The ledger knows that its worker was asked to stop, and no leases.
 #[tokio::test(start_paused = true)]
-async fn a_job_whose_lease_was_noted_runs_again_after_a_flush() {
-    let (world, leader, other) = World::with_two().await;
-    let pushed = other.push(job()).await;
-    other.lease().await;
-    assert_eq!(other.cancel(pushed.id).await, CancelOutcome::CancelRequested);
-    world.flush().await;
-    seconds(2).await;
-    let again = leader.lease().await;
-    assert!(again.id == pushed.id && again.cancel_asked);
+async fn a_running_job_that_is_cancelled_does_not_run_again_after_a_flush_or_a_failover() {
+    for falls_back in [false, true] {
+        let (world, leader, other) = World::with_two().await;
+        let pushed = other.push(job()).await;
+        let receipt = other.lease().await.receipt();
+        pass(Duration::from_millis(5)).await;
+        world.broker.copy();
+        assert_eq!(other.cancel(pushed.id).await, CancelOutcome::CancelRequested);
+        if falls_back {
+            world.fall_back().await;
+        } else {
+            world.flush().await;
+        }
+        for _ in 0..100 {
+            assert!(leader.leases().await.is_empty(), "it falls back: {falls_back}");
+            pass(Duration::from_millis(50)).await;
+        }
+        assert_eq!(world.row(pushed.id).state(0), State::Cancelled);
+        assert_eq!(other.complete(receipt).await, Err(Error::LeaseLost(receipt)));
+    }
 }
 
 #[tokio::test(start_paused = true)]

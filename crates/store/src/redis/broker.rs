@@ -100,6 +100,15 @@ impl Broker for Redis {
         self.jobs.queues_of(partition, from, limit).await
     }
 
+    async fn running_in(
+        &self,
+        partition: u16,
+        after: Option<Scored>,
+        limit: usize,
+    ) -> Result<(Vec<Job>, Option<Scored>), Error> {
+        self.jobs.running_page(partition, after, limit).await
+    }
+
     async fn begin(&self, host: Arc<dyn Host>) -> Result<(), Error> {
         self.partitions.begin_with(host).await
     }
@@ -288,6 +297,22 @@ impl Jobs {
         jobs.sort_unstable_by_key(|job| (job.due_at.0, job.id));
         jobs.retain(|job| states.contains(&job.state(now)));
         Ok((jobs, end))
+    }
+
+    /// A page of the running jobs of a partition, and where it ends if there may be more.
+    async fn running_page(
+        &self,
+        partition: u16,
+        after: Option<Scored>,
+        limit: usize,
+    ) -> Result<(Vec<Job>, Option<Scored>), Error> {
+        let places = self.page(partition, "running", "", Window::ALL, after, limit).await?;
+        let ids: Vec<JobId> = places.iter().map(|&(_, id)| id).collect();
+        let mut jobs = Vec::with_capacity(ids.len());
+        for some in ids.chunks(HEADS_AT_ONCE) {
+            jobs.extend(self.live(some, Detail::Head).await?.into_iter().filter(|job| job.lease_until.is_some()));
+        }
+        Ok((jobs, places.last().copied().filter(|_| places.len() == limit)))
     }
 
     /// The running jobs of a queue, by the end of their leases.

@@ -24,6 +24,7 @@ use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::{JobId, Numbers};
 use crate::model::job::{Job, Stage};
 use crate::ports::{BUCKET_MS, Broker, Cursor, Ledger, OVERFLOW, Put, Reading, Registry, Room};
+use crate::rules;
 use horizon::Horizon;
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,7 +197,7 @@ impl Loader {
 
     /// Whether a waiting job joins the overflow of its queue: otherwise it would overtake the older jobs there.
     pub(in crate::engine) fn joins_overflow(&self, job: &Job, now: Millis) -> bool {
-        job.is_pending() && job.lease_until.is_none() && self.overflow.takes(job, now)
+        job.is_pending() && job.lease_until.is_none() && !job.cancel_asked && self.overflow.takes(job, now)
     }
 
     /// Puts all of these jobs that are pending and do not join an overflow. Returns which of them the broker holds.
@@ -256,11 +257,13 @@ impl Loader {
     /// Returns the jobs that were read too long ago.
     async fn put_read(
         &self,
-        jobs: Vec<Job>,
+        mut jobs: Vec<Job>,
         reading: Reading,
         room: Room,
         sorted: &mut Puts,
     ) -> Result<Vec<JobId>, Error> {
+        // Beside a shared broker the ledger keeps no leases.
+        jobs.iter_mut().for_each(rules::lapse);
         let rank = |job: &Job| (job.id, job.version, (job.queue.clone(), job.priority, job.due_at.0));
         let ranks: Vec<_> = jobs.iter().map(rank).collect();
         let puts = self.metrics.stores.put.time(self.broker.put(jobs, reading, room)).await?;

@@ -182,16 +182,17 @@ impl Settler {
             }
         }
         let unknown = self.find_settled(&ends, &mut settled.states).await.err();
-        let mut states = settled.states.into_iter().zip(asked);
+        let mut states = settled.states.into_iter().zip(ends).zip(asked);
         let mut settlement = |receipt: Receipt| match states.next().expect("the broker answers for each receipt") {
-            (Some(state), asked) => match (&refused, noted.get(&receipt.id)) {
+            ((Some(state), _), asked) => match (&refused, noted.get(&receipt.id)) {
                 (Some(error), Some(&version)) => {
                     self.pending_ends.remember(asked, (state, version));
                     Err(error.clone())
                 }
                 _ => Ok(Settlement { receipt, state, recorded }),
             },
-            (None, _) => Err(unknown.clone().unwrap_or(Error::LeaseLost(receipt))),
+            // Only an end can be found out later.
+            ((None, end), _) => Err(unknown.clone().filter(|_| end.is_some()).unwrap_or(Error::LeaseLost(receipt))),
         };
         Ok(answers.into_iter().map(|answer| answer.and_then(&mut settlement)).collect())
     }
@@ -200,7 +201,8 @@ impl Settler {
     /// out long ago, or before a restart.
     ///
     /// # Errors
-    /// The broker may still hold such a job as it was before, and does not answer.
+    /// One of the stores does not answer. So a job may have ended as asked and nobody knows, or the broker may still hold it as
+    /// it was before.
     async fn find_settled(&self, ends: &[Option<(Receipt, Stage)>], states: &mut [Option<State>]) -> Result<(), Error> {
         let lost = ends.iter().zip(states).filter(|(_, state)| state.is_none());
         let (ends, states): (Vec<_>, Vec<_>) = lost.filter_map(|(end, state)| Some(((*end)?, state))).unzip();
@@ -208,8 +210,7 @@ impl Settler {
             return Ok(());
         }
         let ids: Vec<JobId> = ends.iter().map(|(receipt, _)| receipt.id).collect();
-        // If it cannot be read, the lease has ended all the same.
-        let rows = self.ledger.get(&ids).await.unwrap_or_default();
+        let rows = self.ledger.get(&ids).await?;
         let found = ends.into_iter().zip(states).zip(rows).filter_map(|(((receipt, stage), state), row)| {
             let row = row.filter(|job| job.receipt() == receipt && job.stage == stage)?;
             Some(((row.id, row.version), (state, stage)))
@@ -502,6 +503,26 @@ mod tests {
         assert!(fixture.settle(kept, DONE).await.unwrap().recorded);
         let again: Vec<JobId> = fixture.lease(2).await.into_iter().map(|job| job.id).collect();
         assert_eq!(again, [lost.id]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_that_only_the_ledger_may_know_is_no_lost_lease_while_it_is_away() {
+        let broker = Shared::new(Arc::new(TokioClock::new()));
+        let fixture = Fixture::sharing(&broker, &ModelLedger::default()).await;
+        let receipt = fixture.running(job()).await.receipt();
+        fixture.settle(receipt, DONE).await.unwrap();
+        let entries = fixture.base.stores.broker.outcomes(Outcomes::Of(receipt.id)).await.unwrap();
+        fixture.ledger.apply(entries, Millis::MAX).await.unwrap();
+        broker.flush();
+        // It begins.
+        fixture.base.stores.broker.expired(1).await.unwrap();
+        fixture.ledger.set_away(true);
+        let outcomes = vec![(receipt, DONE), (receipt, Outcome::release(Duration::ZERO))];
+        let answers = fixture.services.settler.settle(outcomes).await;
+        let codes: Vec<_> = answers.into_iter().map(|answer| answer.unwrap_err().code()).collect();
+        assert_eq!(codes, ["store_unavailable", "lease_lost"]);
+        fixture.ledger.set_away(false);
+        assert_eq!(fixture.settle(receipt, DONE).await.unwrap().state, State::Succeeded);
     }
 
     /// Loads jobs into a broker that was emptied, as the leader does.

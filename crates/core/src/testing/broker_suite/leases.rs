@@ -8,6 +8,7 @@ use crate::model::job::{AttemptError, Job, State};
 use crate::model::progress::Progress;
 use crate::ports::{Extended, Put, QueueLeases, Queues, Reserve};
 use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, id, job, reserve, success};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// While it lives no other caller gets the job.
@@ -106,6 +107,36 @@ pub async fn a_restored_lease_has_the_time_left(s: Subject) {
     s.pass(1);
     assert_eq!(s.crashed().await, [id(1)]);
     assert_eq!(s.settle(leased(2, 20_000).receipt(), success()).await, Some(State::Succeeded));
+}
+
+/// Each is on one page, in the order of the ends of the leases.
+pub async fn running_jobs_are_shown_page_by_page(s: Subject) {
+    let leased = |n, left_ms| Job {
+        version: T0,
+        epoch: T0 - 1,
+        attempt: 1,
+        started_at: Some(Timestamp(T0 - 1)),
+        lease_until: Some(Timestamp(T0 + left_ms)),
+        ..job(n)
+    };
+    let other = Job { queue: "other".into(), ..leased(5, 15_000) };
+    s.hold(&[leased(1, 30_000), leased(2, 10_000), leased(3, 10_000), leased(4, 20_000), other, job(6)]).await;
+    let partitions: BTreeSet<u16> = [QUEUE, "other"].iter().map(|queue| s.broker.partition(queue)).collect();
+    let mut found = Vec::new();
+    for partition in partitions {
+        let mut after = None;
+        loop {
+            let (jobs, next) = s.broker.running_in(partition, after, 2).await.unwrap();
+            assert!(next.is_none() || jobs.len() == 2, "{jobs:?}");
+            found.extend(jobs.into_iter().map(|job| job.id));
+            if next.is_none() {
+                break;
+            }
+            after = next;
+        }
+    }
+    found.sort_unstable();
+    assert_eq!(found, [1, 2, 3, 4, 5].map(id));
 }
 
 /// The length when it began or was extended last, also if the clock was set back before the restart. An extension after the

@@ -270,7 +270,7 @@ macro_rules! broker_suite {
             }
             leases {
                 a_lease_has_one_holder the_nearest_length_wins numbers_grow_with_each_lease
-                numbers_grow_over_a_lost_memory a_restored_lease_has_the_time_left a_restored_lease_is_no_longer_than_it_was
+                numbers_grow_over_a_lost_memory a_restored_lease_has_the_time_left running_jobs_are_shown_page_by_page a_restored_lease_is_no_longer_than_it_was
                 a_lease_of_a_clock_that_was_ahead_is_no_longer an_extension_moves_the_end an_extended_lease_can_be_lost
                 an_extension_takes_the_first_length_again what_is_said_of_a_job_stays_until_its_next_lease what_is_said_of_a_job_extends_its_lease a_lease_ends_once_its_time_is_over
                 an_unsettled_end_is_told_again an_extension_counts_after_its_end_was_told expired_is_bounded a_job_not_started_in_time_is_not_handed_out

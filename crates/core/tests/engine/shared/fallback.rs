@@ -181,6 +181,26 @@ async fn pushes_and_readings_go_on_while_jobs_are_compared() {
     assert_eq!(got, [before.same, pushed.id]);
 }
 
+/// Its worker could not extend it. The broker hands out nothing and takes no extension while it is compared.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ends_while_jobs_are_compared_is_no_crash() {
+    for is_compared in [true, false] {
+        let (world, leader, other) = World::with_two().await;
+        other.push(NewJob { lease: Some(Span(3_000)), ..job() }).await;
+        other.lease().await;
+        pass(Duration::from_millis(5)).await;
+        world.broker.copy();
+        leader.life.die();
+        if is_compared {
+            other.life.freeze_at("versions", When::Before, Duration::from_secs(5));
+            world.fall_back().await;
+        }
+        seconds(8).await;
+        let again = other.lease().await;
+        assert_eq!((again.attempt, again.crashes), (2, u32::from(!is_compared)));
+    }
+}
+
 /// A queue has settings, which the broker takes only once the memory has begun.
 #[tokio::test(start_paused = true)]
 async fn a_process_starts_while_jobs_are_compared() {

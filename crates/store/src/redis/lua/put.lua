@@ -58,6 +58,7 @@ local function put(i)
   if old then
     if OWN then return 0 end
     if old.stage == PENDING and not has(old.flags, REMOVED) then
+      -- One that runs is left alone, or two workers would run it. Its end has a later version than any row.
       if old.version >= version or old.lease_until > 0 then return 0 end
     elseif old.version > version then
       return 1
