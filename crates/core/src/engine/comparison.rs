@@ -262,7 +262,8 @@ impl Comparison {
     }
 
     async fn compare(self: &Arc<Self>, pass: &Arc<Pass>) -> Result<(), Error> {
-        // Those that wait first: a job that is leased since is among those that run.
+        // Those that wait first: a job that is leased since is among those that run. One that is given back in between had been
+        // handed out before.
         for partition in self.compare_waiting(pass).await? {
             let compared = self.compare_running(pass, partition).await;
             leave_damaged(pass, compared, |damage| {

@@ -163,15 +163,22 @@ impl Recorder {
             if held.is_empty() {
                 return Ok(());
             }
-            let rows = self.ledger.versions(&held.iter().map(|job| job.id).collect::<Vec<_>>()).await?;
-            let outdated: Vec<_> = held.iter().zip(rows).filter_map(|(job, row)| outdated(job, row)).collect();
-            if outdated.is_empty() {
+            if self.drop_older(&held).await?.is_empty() {
                 return Ok(());
             }
+        }
+        Err(Error::Unavailable("a job that has ended is handed out again all the time".into()))
+    }
+
+    /// Has the broker drop those of these jobs of which the ledger has a later state; returns these.
+    pub(super) async fn drop_older(&self, jobs: &[Job]) -> Result<Vec<JobId>, Error> {
+        let rows = self.ledger.versions(&jobs.iter().map(|job| job.id).collect::<Vec<_>>()).await?;
+        let outdated: Vec<_> = jobs.iter().zip(rows).filter_map(|(job, row)| outdated(job, row)).collect();
+        if !outdated.is_empty() {
             let dropped = self.broker.forget(&outdated, Millis::MAX).await?;
             self.load_again(dropped).await?;
         }
-        Err(Error::Unavailable("a job that has ended is handed out again all the time".into()))
+        Ok(outdated.into_iter().map(|(id, _)| id).collect())
     }
 
     /// Loads jobs that the broker had in older versions.

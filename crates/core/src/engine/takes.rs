@@ -13,7 +13,7 @@ use crate::engine::base::Base;
 use crate::engine::consumers::Consumers;
 use crate::engine::events::Publisher;
 use crate::engine::handout::{Handout, check_limit, check_request_id, check_source};
-use crate::engine::loader::{Loader, outdated};
+use crate::engine::loader::Loader;
 use crate::engine::metrics::Metrics;
 use crate::engine::observed::Observed;
 use crate::engine::recorder::Recorder;
@@ -168,22 +168,13 @@ impl Takes {
         if !self.topology.shares_ledger() || jobs.is_empty() {
             return Ok(jobs);
         }
-        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        let rows = match self.ledger.versions(&ids).await {
-            Ok(rows) => rows,
+        match self.recorder.drop_older(&jobs).await {
+            Ok(older) => Ok(jobs.into_iter().filter(|job| !older.contains(&job.id)).collect()),
             Err(error) => {
                 self.give_back(&jobs).await;
-                return Err(error);
+                Err(error)
             }
-        };
-        let newer: BTreeMap<JobId, u64> = jobs.iter().zip(rows).filter_map(|(job, row)| outdated(job, row)).collect();
-        if newer.is_empty() {
-            return Ok(jobs);
         }
-        let newer_list: Vec<(JobId, u64)> = newer.iter().map(|(&id, &version)| (id, version)).collect();
-        let gone = self.broker.forget(&newer_list, crate::Millis::MAX).await?;
-        self.loader.reconcile_later(gone.into_iter());
-        Ok(jobs.into_iter().filter(|job| !newer.contains_key(&job.id)).collect())
     }
 
     /// Ends the leases of jobs that are recorded as taken; returns those that were still held, and their versions. If a
