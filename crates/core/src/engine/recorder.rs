@@ -17,6 +17,7 @@ use crate::model::name::OF_ENGINE;
 use crate::ports::{Broker, Detail, Ledger, OutboxEntry, Outcomes, Room, Trouble};
 use std::iter;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -43,13 +44,36 @@ const BYTES_PART: u64 = 4;
 struct Soon {
     added: mpsc::Sender<OutboxEntry>,
     left: tokio::sync::Mutex<mpsc::Receiver<OutboxEntry>>,
+    /// The bytes of those that wait or are being recorded, and their bound.
+    bytes: AtomicU64,
+    bytes_max: u64,
 }
 
 impl Soon {
-    fn new() -> Self {
+    fn new(bytes_max: u64) -> Self {
         let (added, left) = mpsc::channel(SOON_MAX);
-        Self { added, left: left.into() }
+        Self { added, left: left.into(), bytes: AtomicU64::new(0), bytes_max }
     }
+
+    /// Adds all of these, or none if there is no room.
+    fn add(&self, entries: Vec<OutboxEntry>) {
+        let bytes = bytes(&entries);
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        match self.added.try_reserve_many(entries.len()) {
+            Ok(room) if before == 0 || before + bytes <= self.bytes_max => {
+                room.zip(entries).for_each(|(place, entry)| place.send(entry))
+            }
+            _ => self.free(bytes),
+        }
+    }
+
+    fn free(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+fn bytes(entries: &[OutboxEntry]) -> u64 {
+    entries.iter().map(OutboxEntry::held_bytes).sum()
 }
 
 /// Records what the outbox of the broker has, at once or soon.
@@ -71,6 +95,7 @@ pub(super) struct Recorder {
 impl Recorder {
     pub(super) fn new(base: &Base, loader: Arc<Loader>, admission: Arc<Admission>, ids: Arc<Ids>) -> Self {
         let Base { stores, options, metrics, status, .. } = base;
+        let bytes_max = options.memory_max.map_or(BYTES_MAX_DEFAULT, |bytes| bytes / BYTES_PART);
         Self {
             topology: stores.topology(),
             broker: stores.broker.clone(),
@@ -80,10 +105,10 @@ impl Recorder {
             ids,
             status: status.clone(),
             metrics: metrics.clone(),
-            soon: Soon::new(),
+            soon: Soon::new(bytes_max),
             settles_recorded: options.settles_recorded,
             backlog_max: options.backlog_max,
-            bytes_max: options.memory_max.map_or(BYTES_MAX_DEFAULT, |bytes| bytes / BYTES_PART),
+            bytes_max,
         }
     }
 
@@ -221,16 +246,14 @@ impl Recorder {
         Err(Error::Unavailable("imports take the ids of moved jobs; they are recorded later".into()))
     }
 
-    /// Records entries, or has them recorded soon: if a shared broker keeps the outbox, a bounded number waits here, and the
-    /// rest is left to the process that drains it. Returns whether they are recorded.
+    /// Records entries, or has them recorded soon: if a shared broker keeps the outbox, a bounded number of them and of their
+    /// bytes waits here, and the rest is left to the process that drains it. Returns whether they are recorded.
     pub(super) async fn record_soon(&self, entries: Vec<OutboxEntry>) -> Result<bool, Error> {
         if !self.topology.shares_ledger() || self.settles_recorded {
             return self.try_record(entries).await.map(|()| true);
         }
         let is_empty = entries.is_empty();
-        if let Ok(room) = self.soon.added.try_reserve_many(entries.len()) {
-            room.zip(entries).for_each(|(place, entry)| place.send(entry));
-        }
+        self.soon.add(entries);
         Ok(is_empty)
     }
 
@@ -246,9 +269,14 @@ impl Recorder {
         loop {
             let mut entries = Vec::new();
             waiting.recv_many(&mut entries, SOON_STEP).await;
-            if !self.record(entries).await {
+            let bytes = bytes(&entries);
+            let is_recorded = self.record(entries).await;
+            self.soon.free(bytes);
+            if !is_recorded {
                 // They are still in the outbox. A ledger that has just failed is not asked again at once.
-                while waiting.try_recv().is_ok() {}
+                while let Ok(entry) = waiting.try_recv() {
+                    self.soon.free(entry.held_bytes());
+                }
                 tokio::time::sleep(DRAIN_EVERY).await;
             }
         }
@@ -259,6 +287,7 @@ impl Recorder {
         let mut waiting = self.soon.left.lock().await;
         loop {
             let entries: Vec<_> = iter::from_fn(|| waiting.try_recv().ok()).take(SOON_STEP).collect();
+            self.soon.free(bytes(&entries));
             if entries.is_empty() || !self.record(entries).await {
                 return;
             }
@@ -365,6 +394,30 @@ mod tests {
         recorder.drain_older(0).await;
         assert_eq!((recorder.check_backlog(), fixture.base.stores.broker.backlog()), (Ok(()), 0));
         assert!(running.iter().all(|receipt| !fixture.row(receipt.id).unwrap().is_pending()));
+    }
+
+    #[test]
+    fn entries_that_wait_are_bounded_in_bytes() {
+        let soon = Soon::new(10);
+        let entries = |count: usize, bytes: usize| -> Vec<OutboxEntry> {
+            let payload: Arc<[u8]> = vec![0; bytes].into();
+            let job = |n: usize| Job { payload: payload.clone(), ..crate::testing::fixtures::job(n as u64) };
+            (0..count).map(|n| OutboxEntry::Changed(job(n))).collect()
+        };
+        let waiting = || SOON_MAX - soon.added.capacity();
+        soon.add(entries(2, 4));
+        soon.add(entries(1, 3));
+        assert_eq!(waiting(), 2, "the third found no room");
+        soon.add(entries(1, 2));
+        assert_eq!(waiting(), 3);
+        soon.free(10);
+        // Alone it finds room, however large.
+        soon.add(entries(1, 11));
+        assert_eq!(waiting(), 4);
+        soon.add(entries(SOON_MAX, 0));
+        soon.free(11);
+        soon.add(entries(1, 10));
+        assert_eq!(waiting(), 5, "what found no place took no bytes");
     }
 
     /// The next ids of the block may be taken as well, and there are only a few tries.

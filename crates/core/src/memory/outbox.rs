@@ -29,14 +29,14 @@ impl Outbox {
         let id = entry.job().id;
         self.last += 1;
         self.order.insert(self.last, (mono, id));
-        self.bytes += bytes(&entry);
+        self.bytes += entry.held_bytes();
         let Some(numbered) = self.entries.get_mut(id) else {
             self.entries.insert(id, Box::new(Numbered { number: self.last, entry: entry.clone() }));
             return entry;
         };
         debug_assert!(numbered.entry.job().version <= entry.job().version, "an entry is replaced by a later one");
         self.order.remove(&numbered.number);
-        self.bytes -= bytes(&numbered.entry);
+        self.bytes -= numbered.entry.held_bytes();
         let entry = match (&numbered.entry, entry) {
             (OutboxEntry::Rewritten(_), OutboxEntry::Changed(job)) => OutboxEntry::Rewritten(job),
             (_, entry) => entry,
@@ -69,14 +69,9 @@ impl Outbox {
         self.get(id).filter(|entry| entry.job().version <= version)?;
         let Numbered { number, entry } = *self.entries.remove(id)?;
         self.order.remove(&number);
-        self.bytes -= bytes(&entry);
+        self.bytes -= entry.held_bytes();
         Some(entry)
     }
-}
-
-/// A copy shares its payload with the job that it is made of.
-fn bytes(entry: &OutboxEntry) -> u64 {
-    entry.job().held_bytes() as u64
 }
 
 #[cfg(test)]

@@ -207,6 +207,11 @@ impl OutboxEntry {
         }
     }
 
+    /// About how many bytes it holds. A copy shares its payload with the job that it is made of.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.job().held_bytes() as u64
+    }
+
     /// The copy that it starts.
     pub fn copy(&self) -> Option<&Job> {
         if let Self::Moved(_, copy) = self { Some(copy) } else { None }

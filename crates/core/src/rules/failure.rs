@@ -159,9 +159,13 @@ pub fn after_return(job: &Job, retry: &Retry, release: Release, now: Millis, new
     Decision::Again(Again { due_at: due_at.0, is_release: true, priority, ..as_it_is(job) })
 }
 
-/// After nobody received the lease: as after a release, whatever the job's age, since it has not run.
+/// After nobody received the lease: as after a release, but it does not count as one, and the job's age ends nothing, since it
+/// has not run.
 pub fn after_unclaimed(job: &Job, now: Millis) -> Decision {
-    after_release(job, &Retry::INHERITED, Release::default(), now, None)
+    match after_release(job, &Retry::INHERITED, Release::default(), now, None) {
+        Decision::Again(again) => Decision::Again(Again { is_release: false, ..again }),
+        ended => ended,
+    }
 }
 
 /// After the holder of the lease has gone, and said so: the attempt counts, nothing else does, and the job keeps its place.

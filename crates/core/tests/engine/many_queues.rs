@@ -8,7 +8,7 @@ use duetime_core::json::Span;
 use duetime_core::model::retry::{Retry, WhenExhausted};
 use duetime_core::ports::{Document, Inbox, PutIf, Registry};
 use duetime_core::testing::{ModelLedger, Shared, TokioClock};
-use duetime_core::{Engine, Error, JobOptions, JobRef, NewJob};
+use duetime_core::{Engine, Error, Job, JobOptions, JobRef, NewJob};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -134,6 +134,8 @@ async fn names_of_queues_have_a_bound() {
     let when_exhausted = Some(WhenExhausted::Move("elsewhere".into()));
     let moves = JobOptions::from(Retry { when_exhausted, ..Retry::default() });
     assert!(push(vec![NewJob { options: moves, ..in_queue(7) }]).await[0].is_err(), "nor where they are to be moved");
+    let elsewhere = Job { queue: "elsewhere".into(), ..pushed[7].as_ref().unwrap().job.clone() };
+    assert_eq!(engine.import(vec![elsewhere]).await.unwrap()[0].as_ref().unwrap_err().code(), "store_full");
     // An empty queue is none once its records are gone.
     let purged = engine.purge("q0").await.unwrap();
     assert_eq!(purged, 1);

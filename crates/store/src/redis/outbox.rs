@@ -115,22 +115,26 @@ impl Jobs {
             let mut names: Vec<&str> = chosen.iter().filter_map(|&i| queues[i].as_deref()).collect();
             names.sort_unstable();
             names.dedup();
-            let arguments = |text: &mut Text| {
-                text.number(watermark);
-                text.number(names.len() as u64);
-                for &i in &chosen {
-                    let (id, version) = noted[i];
-                    text.push(&bytes(id));
-                    text.number(version);
-                    let number = queues[i].as_deref().and_then(|queue| names.binary_search(&queue).ok());
-                    text.number(number.map_or(0, |number| number as u64 + 1));
+            let mut left = &chosen[..];
+            while !left.is_empty() {
+                let arguments = |text: &mut Text| {
+                    text.number(watermark);
+                    text.number(names.len() as u64);
+                    for &i in left {
+                        let (id, version) = noted[i];
+                        text.push(&bytes(id));
+                        text.number(version);
+                        let number = queues[i].as_deref().and_then(|queue| names.binary_search(&queue).ok());
+                        text.number(number.map_or(0, |number| number as u64 + 1));
+                    }
+                };
+                let mut reply = self.partitions.run(partition, &scripts::FORGET, &names, arguments).await?;
+                self.entry_backlog(partition, reply.number()? as u64);
+                left = &left[reply.number()? as usize..];
+                let mut ids = reply.list()?;
+                while ids.len() > 0 {
+                    outdated.push(ids.id()?);
                 }
-            };
-            let mut reply = self.partitions.run(partition, &scripts::FORGET, &names, arguments).await?;
-            self.entry_backlog(partition, reply.number()? as u64);
-            let mut ids = reply.list()?;
-            while ids.len() > 0 {
-                outdated.push(ids.id()?);
             }
         }
         Ok(outdated)

@@ -55,14 +55,14 @@ impl Session {
     }
 
     /// Stores a document: a new one, or one that is locked.
-    async fn put_document(&mut self, kind: &str, document: &Document, is_new: bool) -> Result<(), Fault> {
+    async fn put_document(&mut self, kind: &str, document: &Document, by: u64, is_new: bool) -> Result<(), Fault> {
         let Document { name, body, version } = document;
         let statement = if is_new {
-            "INSERT INTO duetime_registry (body, version, kind, name) VALUES (?, ?, ?, ?)"
+            "INSERT INTO duetime_registry (body, version, put_by, kind, name) VALUES (?, ?, ?, ?, ?)"
         } else {
-            "UPDATE duetime_registry SET body = ?, version = ? WHERE kind = ? AND name = ?"
+            "UPDATE duetime_registry SET body = ?, version = ?, put_by = ? WHERE kind = ? AND name = ?"
         };
-        let values = vec![body.as_str().into(), (*version).into(), kind.into(), name.as_str().into()];
+        let values = vec![body.as_str().into(), (*version).into(), by.into(), kind.into(), name.as_str().into()];
         self.connection.run(statement, values).await.map(drop)
     }
 
@@ -75,7 +75,7 @@ impl Session {
         let removed = self.removed(kind).await?;
         let highest =
             Document { name: kind.to_owned(), body: String::new(), version: stored.max(removed.unwrap_or(0)) };
-        self.put_document(REMOVED, &highest, removed.is_none()).await?;
+        self.put_document(REMOVED, &highest, 0, removed.is_none()).await?;
         let statement = "DELETE FROM duetime_registry WHERE kind = ? AND name = ?";
         self.connection.run(statement, vec![kind.into(), name.into()]).await?;
         Ok(true)
@@ -106,10 +106,17 @@ impl Verb for Allot {
 pub(super) struct Put {
     pub(super) kind: String,
     pub(super) version: u64,
-    /// With the version that the last attempt gave it.
     pub(super) document: Document,
-    /// Whether an earlier attempt may have stored it.
-    pub(super) is_unsure: bool,
+    /// The name of this call, by which its repeat is known.
+    pub(super) call: u64,
+}
+
+impl Put {
+    pub(super) fn new(kind: &str, document: Document, version: u64) -> Self {
+        // Below 2^63, as columns are, and not 0, which is nobody's.
+        let call = getrandom::u64().expect("the system gives random numbers") >> 1 | 1;
+        Self { kind: kind.to_owned(), version, document, call }
+    }
 }
 
 #[async_trait]
@@ -120,20 +127,19 @@ impl Verb for Put {
     async fn run(&mut self, session: &mut Session, _: bool) -> Result<PutIf, Fault> {
         let stored = session.document(&self.kind, &self.document.name, true).await?;
         let version = stored.as_ref().map_or(0, |document| document.version);
-        if self.is_unsure && stored.as_ref() == Some(&self.document) {
-            return Ok(PutIf::Stored(version));
-        }
         if version != self.version {
-            return Ok(PutIf::Mismatch(version));
+            let by = "SELECT put_by FROM duetime_registry WHERE kind = ? AND name = ?";
+            let values = vec![self.kind.as_str().into(), self.document.name.as_str().into()];
+            let is_own = session.ask(by, values, |row| row.number(0)).await?.contains(&self.call);
+            return Ok(if is_own { PutIf::Stored(version) } else { PutIf::Mismatch(version) });
         }
         let last = if stored.is_none() { session.removed(&self.kind).await?.unwrap_or(0) } else { version };
         self.document.version = last + 1;
-        session.put_document(&self.kind, &self.document, stored.is_none()).await?;
+        session.put_document(&self.kind, &self.document, self.call, stored.is_none()).await?;
         Ok(PutIf::Stored(self.document.version))
     }
 
     fn unsure(&mut self) -> bool {
-        self.is_unsure = true;
         true
     }
 }

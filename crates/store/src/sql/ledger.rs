@@ -175,7 +175,7 @@ impl Registry for Store {
 
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
         let document = Document { name: name.to_owned(), body: body.to_owned(), version: 0 };
-        self.call(Put { kind: kind.to_owned(), version, document, is_unsure: false }).await
+        self.call(Put::new(kind, document, version)).await
     }
 
     async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {

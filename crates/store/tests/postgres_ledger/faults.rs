@@ -4,13 +4,15 @@ use super::server::{OPTIONS, client, database};
 use duetime_core::Error;
 use duetime_core::model::job::Stage;
 use duetime_core::ports::Selector;
-use duetime_core::ports::{Ledger, Queues, Recorded, Registry};
+use duetime_core::ports::{Ledger, PutIf, Queues, Recorded, Registry};
 use duetime_core::testing::ledger_suite::fixture::{NOW, WATERMARK, all, apply, ended, found, id, job, keyed, record};
 use duetime_store::sql::{self, Options};
 use duetime_store::testing::PostgresServer;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 /// Long enough for a server to be there again.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -84,6 +86,81 @@ async fn lost_connections_are_replaced() {
     pushes.await.unwrap();
     assert_eq!(found(&*store, all(Selector::All)).await, (1..=300).collect::<Vec<_>>());
     assert_eq!(store.tallies(Queues::first()).await.unwrap()[0].1.pending, 300);
+}
+
+/// What becomes of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lost {
+    Commit,
+    Reply,
+}
+
+/// The port of a proxy that loses one commit, or the reply to it, once `meanwhile` is set, which it does before its client knows.
+async fn losing<F: Future<Output = ()> + Send + 'static>(
+    server: u16,
+    lost: Lost,
+    meanwhile: Arc<Mutex<Option<F>>>,
+) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serve = move |mut client: TcpStream| {
+        let meanwhile = meanwhile.clone();
+        async move {
+            let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
+            let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+            loop {
+                tokio::select! {
+                    Ok(count @ 1..) = client.read(&mut asked) => {
+                        let call = &asked[..count];
+                        let is_commit = call.windows(6).any(|word| word == b"COMMIT");
+                        let meanwhile = is_commit.then(|| meanwhile.lock().unwrap().take()).flatten();
+                        if let Some(meanwhile) = meanwhile {
+                            if lost == Lost::Reply {
+                                server.write_all(call).await.unwrap();
+                                assert_ne!(server.read(&mut answered).await.unwrap(), 0);
+                            }
+                            drop(server);
+                            return meanwhile.await;
+                        }
+                        server.write_all(call).await.unwrap();
+                    }
+                    Ok(count @ 1..) = server.read(&mut answered) => client.write_all(&answered[..count]).await.unwrap(),
+                    else => return,
+                }
+            }
+        }
+    };
+    tokio::spawn(async move {
+        loop {
+            tokio::spawn(serve(listener.accept().await.unwrap().0));
+        }
+    });
+    port
+}
+
+/// Two callers that store the same text both believed that they had stored it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_equal_document_of_another_call_is_not_taken_for_its_own() {
+    for lost in [Lost::Commit, Lost::Reply] {
+        let url = database().await;
+        let port = url.rsplit_once(':').unwrap().1.split_once('/').unwrap().0;
+        let other = sql::connect(&url, OPTIONS).await.unwrap();
+        assert_eq!(other.put_if("kind", "a", "before", 0).await.unwrap(), PutIf::Stored(1));
+        let same = async move {
+            if lost == Lost::Commit {
+                let stored = until_answered(|| other.put_if("kind", "a", "after", 1)).await;
+                assert_eq!(stored, PutIf::Stored(2));
+            }
+        };
+        let meanwhile = Arc::new(Mutex::new(None));
+        let proxy = losing(port.parse().unwrap(), lost, meanwhile.clone()).await;
+        let url = url.replace(&format!(":{port}/"), &format!(":{proxy}/"));
+        let store = sql::connect(&url, OPTIONS).await.unwrap();
+        *meanwhile.lock().unwrap() = Some(same);
+        let stored = store.put_if("kind", "a", "after", 1).await.unwrap();
+        let expected = if lost == Lost::Reply { PutIf::Stored(2) } else { PutIf::Mismatch(2) };
+        assert_eq!(stored, expected, "{lost:?}");
+    }
 }
 
 #[tokio::test]

@@ -540,3 +540,30 @@ async fn a_script_reads_no_more_than_its_bound() {
     assert_eq!(settled.states, vec![Some(State::Succeeded); N as usize]);
     assert_eq!((link.calls_of("extend"), link.calls_of("settle")), (2, 2));
 }
+
+/// The tags of what is forgotten stand in the body.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tagged_jobs_are_forgotten_in_parts() {
+    // Together 40 MiB, of which a script reads 16.
+    const N: u64 = 40;
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let s = link.subject(true).await;
+    let tagged = jobs(&s, 1..=N, MIB).into_iter().map(|job| Job { tags: Arc::from(["order".into()]), ..job });
+    put(&s, tagged.collect()).await;
+    let leased = reserve_all(&s).await;
+    assert_eq!(ids(&leased), first(N));
+    let settles = leased.iter().map(|job| Settle::new(job.receipt(), success())).collect();
+    assert_eq!(s.redis.settle(settles).await.unwrap().states, vec![Some(State::Succeeded); N as usize]);
+
+    let noted: Vec<(JobId, u64)> = leased.iter().map(|job| (job.id, u64::MAX >> 16)).collect();
+    s.redis.forget(&noted, u64::MAX).await.unwrap();
+    assert_eq!(link.calls_of("forget"), 3);
+    assert!(
+        Broker::get(&s.redis, &leased.iter().map(|job| job.id).collect::<Vec<_>>(), Detail::Head)
+            .await
+            .unwrap()
+            .iter()
+            .all(Option::is_none)
+    );
+}

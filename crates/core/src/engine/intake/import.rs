@@ -71,6 +71,7 @@ impl Intake {
     fn place(&self, mut job: Job, now: Millis) -> Result<Job, Error> {
         check_whole(&job, now)?;
         self.options.check_target(job.options().target.as_deref())?;
+        self.admit_names(&job)?;
         rules::unlease(&mut job, now);
         job.set_imported(true);
         let partition = self.broker.partition(&job.queue);

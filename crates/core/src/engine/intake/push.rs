@@ -57,12 +57,9 @@ impl Intake {
         let accept = |(new, id): (&NewJob, JobId)| {
             let mut job = self.accept(new, id, now)?;
             // Most batches are for one queue.
-            if queue_before.as_ref() != Some(&job.queue) {
-                self.settings.names.admit(&job.queue)?;
+            if queue_before.as_ref() != Some(&job.queue) || job.options().retry.when_exhausted.is_some() {
+                self.admit_names(&job)?;
                 queue_before = Some(job.queue.clone());
-            }
-            if let Some(WhenExhausted::Move(queue)) = &job.options().retry.when_exhausted {
-                self.settings.names.admit(queue)?;
             }
             if origin.is_some() {
                 job.origin.clone_from(&origin);
@@ -187,6 +184,16 @@ impl Intake {
             return Err(Error::invalid("target", expected, format!("one, for the queue {:?}", job.queue)));
         }
         Ok(job)
+    }
+
+    /// Counts the names of the queues that this job makes. Rows of the inbox are written by who has the database, and schedules
+    /// have a bound of their own; their queues are counted once they are there.
+    pub(super) fn admit_names(&self, job: &Job) -> Result<(), Error> {
+        self.settings.names.admit(&job.queue)?;
+        match &job.options().retry.when_exhausted {
+            Some(WhenExhausted::Move(queue)) => self.settings.names.admit(queue),
+            _ => Ok(()),
+        }
     }
 
     /// The jobs that pushes made before, by their ids.

@@ -64,7 +64,7 @@ impl Settler {
             settings,
             metrics: metrics.clone(),
             supervisor: supervisor.clone(),
-            pending_ends: PendingEnds::default(),
+            pending_ends: PendingEnds::new(options.backlog_max),
             kind_rules: options.kind_rules,
         }
     }

@@ -8,11 +8,15 @@ use crate::request::{Ending, Outcome};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 
-/// The number of ends that are remembered. A repeat of an older one is answered that the lease is lost.
-const ENDS_MAX: usize = 10_000;
+/// Jobs that run when nothing more is handed out, at most, whose ends are remembered beyond the backlog.
+const RUNNING: usize = 10_000;
 
-#[derive(Debug, Default)]
-pub(super) struct PendingEnds(Mutex<Ends>);
+#[derive(Debug)]
+pub(super) struct PendingEnds {
+    ends: Mutex<Ends>,
+    /// How many are remembered. A repeat of an older one is answered that the lease is lost.
+    max: usize,
+}
 
 #[derive(Debug, Default)]
 struct Ends {
@@ -41,12 +45,17 @@ pub(super) fn key(receipt: Receipt, ending: &Ending) -> EndKey {
 }
 
 impl PendingEnds {
+    /// Nothing is handed out while so many changes are not recorded.
+    pub(super) fn new(backlog_max: usize) -> Self {
+        Self { ends: Mutex::default(), max: backlog_max.saturating_add(RUNNING) }
+    }
+
     pub(super) fn remember(&self, key: EndKey, end: PendingEnd) {
-        let mut ends = self.0.lock().expect("no panic under this lock");
+        let mut ends = self.ends.lock().expect("no panic under this lock");
         if ends.ends.insert(key, end).is_none() {
             ends.order.push_back(key);
         }
-        if ends.order.len() > ENDS_MAX
+        if ends.order.len() > self.max
             && let Some(oldest) = ends.order.pop_front()
         {
             ends.ends.remove(&oldest);
@@ -54,7 +63,7 @@ impl PendingEnds {
     }
 
     pub(super) fn of(&self, key: EndKey) -> Option<PendingEnd> {
-        self.0.lock().expect("no panic under this lock").ends.get(&key).copied()
+        self.ends.lock().expect("no panic under this lock").ends.get(&key).copied()
     }
 }
 
@@ -65,9 +74,9 @@ mod tests {
 
     #[test]
     fn the_oldest_is_forgotten_at_the_bound() {
-        let pending = PendingEnds::default();
+        let pending = PendingEnds::new(2);
         let of = |epoch| (Receipt { id: id(1), epoch }, "fail");
-        (0..=ENDS_MAX as u64).for_each(|epoch| pending.remember(of(epoch), (State::Ready, epoch)));
+        (0..=2 + RUNNING as u64).for_each(|epoch| pending.remember(of(epoch), (State::Ready, epoch)));
         assert_eq!((pending.of(of(0)), pending.of(of(1))), (None, Some((State::Ready, 1))));
         assert_eq!(pending.of((Receipt { id: id(1), epoch: 1 }, "release")), None);
     }

@@ -1,6 +1,6 @@
 -- The ledger has recorded jobs in these versions. ARGV[5]: the watermark; [6]: the number of queues; then for each job its
--- id, version, and the number of its queue (0 if not requested). Returns the ids of jobs that are here in an older version;
--- they are dropped if the number of their queue is given.
+-- id, version, and the number of its queue (0 if not requested). Returns how many of the jobs it got to, since metas and bodies
+-- may be large, and the ids of those that are here in an older version; they are dropped if the number of their queue is given.
 runs_when_full()
 -- Without a watermark, no job is too far ahead.
 local own_watermark = redis.call('HGET', COUNTERS, WATERMARK)
@@ -36,14 +36,16 @@ local function let_go(n, id, h, version)
 end
 
 -- Most jobs have just ended and need nothing else; they are removed together in a few calls.
-local gone = {}
+local gone, ids = {}, {}
+for i = 7, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
+local count = #ids
 if not OWN then
-  local ids = {}
-  for i = 7, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
-  local tombstones, metas = fetch(TOMBSTONES, ids), fetch(META, ids)
+  local metas
+  metas, count = fetch_some(META, ids)
+  local tombstones = fetch(TOMBSTONES, ids)
   local ends, list, rows, times = now + TOMBSTONE_MS, {}, {}, {}
-  for k, id in ipairs(ids) do
-    local meta = metas[k]
+  for k = 1, count do
+    local id, meta = ids[k], metas[k]
     if meta and not tombstones[k] then
       local flags, stage = struct.unpack('>I2B', meta, HEAD_FLAGS)
       if stage ~= PENDING and not has(flags, bit.bor(TAGGED, HAS_RESULT, REMOVED)) then
@@ -66,14 +68,19 @@ if not OWN then
   end
 end
 
-local outdated = {}
-for i = 7, #ARGV, 3 do
-  local id, version, n = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+local outdated, read = {}, 0
+for k = 1, count do
+  local id, version, n = ids[k], tonumber(ARGV[5 + 3 * k]), tonumber(ARGV[6 + 3 * k])
   if OWN then
     redis.call('HDEL', MOVED, id)
     redis.call('ZREM', OUTBOX, id)
   elseif not gone[id] then
-    -- Bodies may be large, and most are not needed.
+    read = read + redis.call('HSTRLEN', BODY, id)
+    if k > 1 and read > READ_BYTES_MAX then
+      count = k - 1
+      break
+    end
+    -- Most bodies are not needed.
     local meta = redis.call('HGET', META, id)
     local body = not meta and redis.call('HGET', BODY, id)
     local h = (body or meta) and head(body, meta)
@@ -97,4 +104,4 @@ for i = 7, #ARGV, 3 do
     end
   end
 end
-return { micros, redis.call('ZCARD', OUTBOX), outdated }
+return { micros, redis.call('ZCARD', OUTBOX), count, outdated }

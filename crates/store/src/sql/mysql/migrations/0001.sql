@@ -86,6 +86,8 @@ CREATE TABLE IF NOT EXISTS duetime_registry (
     name    VARBINARY(255) NOT NULL,
     body    LONGTEXT       NOT NULL,
     version BIGINT         NOT NULL,
+    -- The call that stored it.
+    put_by  BIGINT         NOT NULL,
     PRIMARY KEY (kind, name)
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
 

@@ -89,6 +89,8 @@ CREATE TABLE duetime_registry (
     name    text   COLLATE "C" NOT NULL,
     body    text   NOT NULL,
     version bigint NOT NULL,
+    -- The call that stored it.
+    put_by  bigint NOT NULL,
     PRIMARY KEY (kind, name)
 );
 
