@@ -10,7 +10,6 @@ use crate::engine::handout::Unclaimed;
 use crate::engine::metrics::Metrics;
 use crate::engine::observatory::{Starts, Sum, TargetDown};
 use crate::engine::status::Fault;
-use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::json::Span;
 use crate::model::id::{JobId, JobRef, Receipt};
@@ -62,10 +61,14 @@ impl Engine {
         self.services.vitals.payload_bytes_max()
     }
 
-    /// The engine's stores, and who shares them. If they are shared, give a reserve a request id: otherwise its leases are
-    /// lost with a lost answer.
-    pub fn topology(&self) -> Topology {
-        self.services.vitals.topology()
+    /// Whether other processes may use the same broker.
+    pub fn is_shared(&self) -> bool {
+        self.services.vitals.is_shared()
+    }
+
+    /// Whether a ledger other than the broker records the jobs.
+    pub fn has_ledger(&self) -> bool {
+        self.services.vitals.has_ledger()
     }
 
     /// The engine's health.

@@ -32,7 +32,7 @@ impl Export {
     /// Of the broker; [`Error::Unavailable`] if too many outcomes are still to be recorded.
     pub async fn begin(stores: Stores) -> Result<Self, Error> {
         let mut unrecorded = Unrecorded::default();
-        if stores.topology().has_ledger() {
+        if !stores.broker.is_ledger() {
             unrecorded = Unrecorded::read(stores.broker.as_ref(), stores.ledger.as_ref(), STEP_JOBS_MAX).await?;
             if unrecorded.ids.len() < stores.broker.backlog() {
                 let why =
@@ -97,7 +97,7 @@ impl Export {
         if self.is_over {
             jobs.extend(std::mem::take(&mut self.unrecorded.copies).into_values());
         }
-        if self.stores.topology().has_ledger() {
+        if !self.stores.broker.is_ledger() {
             self.overlay(&mut jobs).await?;
         }
         let now = self.now();

@@ -11,13 +11,12 @@ use super::base::Base;
 use super::comparison::Comparison;
 use super::consumers::Consumers;
 use super::queues::read_settings;
-use super::stores::Topology;
 use crate::clock::Millis;
 use crate::engine::consumers::waiting::Waiting;
 use crate::error::Error;
 use crate::model::id::{generation_above, generation_at};
 use crate::model::job::Job;
-use crate::ports::{BROKER, Beginning, GENERATION, Host, PutIf, Registry};
+use crate::ports::{BROKER, Beginning, Broker, GENERATION, Host, PutIf, Registry};
 use async_trait::async_trait;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, Weak};
@@ -59,26 +58,26 @@ impl Host for EngineHost {
 
 /// The generations of memories.
 pub(super) struct Generations {
-    topology: Topology,
+    broker: Arc<dyn Broker>,
     registry: Arc<dyn Registry>,
 }
 
 impl Generations {
     pub(super) fn new(base: &Base) -> Self {
-        Self { topology: base.stores.topology(), registry: base.stores.registry.clone() }
+        Self { broker: base.stores.broker.clone(), registry: base.stores.registry.clone() }
     }
 
     /// The host of the engine's broker.
     pub(super) fn host(&self, consumers: &Consumers, comparison: &Arc<Comparison>, now: Millis) -> Arc<dyn Host> {
-        let (registry, raises) = (Arc::downgrade(&self.registry), self.topology.has_ledger());
-        let comparison = self.topology.shares_ledger().then(|| Arc::downgrade(comparison));
+        let (registry, raises) = (Arc::downgrade(&self.registry), !self.broker.is_ledger());
+        let comparison = self.broker.shares_ledger().then(|| Arc::downgrade(comparison));
         Arc::new(EngineHost { waiting: consumers.waiting.clone(), registry, comparison, raises, started_at: now })
     }
 
     /// Makes later memories begin above the numbers of these jobs.
     pub(super) async fn pass_numbers(&self, jobs: &[Job]) -> Result<(), Error> {
         let Some(last) = jobs.iter().map(|job| job.version).max() else { return Ok(()) };
-        if !self.topology.has_ledger() || generation(self.registry.as_ref()).await?.0 >= generation_above(last) {
+        if self.broker.is_ledger() || generation(self.registry.as_ref()).await?.0 >= generation_above(last) {
             return Ok(());
         }
         raise(self.registry.as_ref(), generation_above(last)).await.map(drop)

@@ -2,10 +2,9 @@
 //! The role is a lock that its holder renews, so it moves when that process dies. Two leaders for a moment do no harm:
 //! everything that a leader does may be done twice.
 
-use super::stores::Topology;
 use crate::model::id::JobId;
 use crate::model::name::OF_ENGINE;
-use crate::ports::{Acquire, Acquired, Locks};
+use crate::ports::{Acquire, Acquired, Broker, Locks};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -19,20 +18,21 @@ const RENEW_EVERY: Duration = Duration::from_millis(500);
 
 /// Whether this process leads, and under which name.
 pub(super) struct Leader {
-    topology: Topology,
+    /// Whether others may lead.
+    is_one_of_many: bool,
     locks: Arc<dyn Locks>,
     leads: AtomicBool,
     owner: OnceLock<Arc<str>>,
 }
 
 impl Leader {
-    pub(super) fn new(topology: Topology, locks: Arc<dyn Locks>) -> Self {
-        Self { topology, locks, leads: AtomicBool::default(), owner: OnceLock::default() }
+    pub(super) fn new(broker: &dyn Broker, locks: Arc<dyn Locks>) -> Self {
+        Self { is_one_of_many: broker.shares_ledger(), locks, leads: AtomicBool::default(), owner: OnceLock::default() }
     }
 
     /// Whether this process leads, or is the only one.
     pub(super) fn leads(&self) -> bool {
-        !self.topology.shares_ledger() || self.leads.load(Ordering::Relaxed)
+        !self.is_one_of_many || self.leads.load(Ordering::Relaxed)
     }
 
     /// Asks for the role under a name that no other process has.

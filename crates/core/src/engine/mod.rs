@@ -84,5 +84,5 @@ pub use inbox::check_target as check_inbox_target;
 pub use intake::check_whole;
 pub use observatory::{READING_WAIT, Sum, TargetDown};
 pub use status::Fault;
-pub use stores::{Stores, Topology};
+pub use stores::Stores;
 pub use supervisor::uninterrupted;

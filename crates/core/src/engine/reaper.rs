@@ -10,7 +10,6 @@ use crate::engine::events::Publisher;
 use crate::engine::recorder::Recorder;
 use crate::engine::settler::Settler;
 use crate::engine::status::Status;
-use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::engine::takes::Takes;
 use crate::engine::timers::{Timer, Timers};
@@ -28,7 +27,6 @@ const SILENT_MAX: Duration = Duration::from_secs(3);
 
 /// Takes back what was not settled or started in time.
 pub(super) struct Reaper {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     recorder: Arc<Recorder>,
     settler: Arc<Settler>,
@@ -50,7 +48,6 @@ impl Reaper {
     ) -> Self {
         let Base { stores, publisher, status, supervisor, timers, .. } = base;
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             recorder,
             settler,
@@ -66,7 +63,7 @@ impl Reaper {
     /// Takes back jobs whose leases have expired, and ends jobs that were not started in time, until the process stops.
     pub(super) async fn reap(&self) {
         // Another process that shares the broker may begin a lease at any time: none ends sooner than the shortest.
-        let idle = if self.topology.is_shared() { Duration::from_millis(LEASE_MS_MIN) } else { LOOK_AGAIN };
+        let idle = if self.broker.is_shared() { Duration::from_millis(LEASE_MS_MIN) } else { LOOK_AGAIN };
         loop {
             let now = self.broker.now();
             let (next_ms, at_most) = match self.reap_once().await {

@@ -8,7 +8,6 @@ use crate::engine::ids::Ids;
 use crate::engine::loader::{Loader, outdated};
 use crate::engine::metrics::Metrics;
 use crate::engine::status::Status;
-use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::JobId;
@@ -78,7 +77,6 @@ fn bytes(entries: &[OutboxEntry]) -> u64 {
 
 /// Records what the outbox of the broker has, at once or soon.
 pub(super) struct Recorder {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
@@ -97,7 +95,6 @@ impl Recorder {
         let Base { stores, options, metrics, status, .. } = base;
         let bytes_max = options.memory_max.map_or(BYTES_MAX_DEFAULT, |bytes| bytes / BYTES_PART);
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,
@@ -122,7 +119,7 @@ impl Recorder {
         if entries.is_empty() {
             return Ok(());
         }
-        if self.topology.shares_ledger() {
+        if self.broker.shares_ledger() {
             // Such a lease ends with the broker's memory; the row must be loaded again then.
             entries.iter_mut().for_each(|entry| entry.job_mut().lease_until = None);
         }
@@ -163,7 +160,7 @@ impl Recorder {
 
     /// Has the broker drop older copies of jobs that the ledger has in these versions, and ended jobs in any version.
     pub(super) async fn drop_outdated(&self, recorded: &[(JobId, u64)]) -> Result<(), Error> {
-        if recorded.is_empty() || !self.topology.shares_ledger() {
+        if recorded.is_empty() || !self.broker.shares_ledger() {
             return Ok(());
         }
         let dropped = self.broker.forget(recorded, Millis::MAX).await?;
@@ -178,7 +175,7 @@ impl Recorder {
     /// # Errors
     /// It may still hold some of them.
     pub(super) async fn let_go(&self, ids: &[JobId]) -> Result<(), Error> {
-        if ids.is_empty() || !self.topology.shares_ledger() {
+        if ids.is_empty() || !self.broker.shares_ledger() {
             return Ok(());
         }
         for _ in 0..TRIES {
@@ -249,7 +246,7 @@ impl Recorder {
     /// Records entries, or has them recorded soon: if a shared broker keeps the outbox, a bounded number of them and of their
     /// bytes waits here, and the rest is left to the process that drains it. Returns whether they are recorded.
     pub(super) async fn record_soon(&self, entries: Vec<OutboxEntry>) -> Result<bool, Error> {
-        if !self.topology.shares_ledger() || self.settles_recorded {
+        if !self.broker.shares_ledger() || self.settles_recorded {
             return self.try_record(entries).await.map(|()| true);
         }
         let is_empty = entries.is_empty();
@@ -260,7 +257,7 @@ impl Recorder {
     /// Whether an outcome that cannot be recorded may be left in the outbox: a process that dies does not take that along, and
     /// no caller wants to wait for the record.
     pub(super) fn may_leave(&self) -> bool {
-        self.topology.is_shared() && !self.settles_recorded
+        self.broker.is_shared() && !self.settles_recorded
     }
 
     /// Records waiting entries as they come, until the engine stops.
@@ -297,7 +294,7 @@ impl Recorder {
     /// Records entries that were left in the outbox, until the engine stops. The leader does it if several processes share
     /// the outbox. It looks once a second because an entry whose process has died causes no wake.
     pub(super) async fn drain(&self) {
-        let age_ms = if self.topology.shares_ledger() { DRAIN_AGE_SHARED_MS } else { DRAIN_AGE_MS };
+        let age_ms = if self.broker.shares_ledger() { DRAIN_AGE_SHARED_MS } else { DRAIN_AGE_MS };
         loop {
             tokio::time::sleep(DRAIN_EVERY).await;
             self.look_at_ledger();

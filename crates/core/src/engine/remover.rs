@@ -10,7 +10,6 @@ use crate::engine::editor::Editor;
 use crate::engine::queues::{QueueCounter, Settings};
 use crate::engine::recorder::Recorder;
 use crate::engine::schedules::read_schedules;
-use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
 use crate::json::Timestamp;
@@ -24,7 +23,6 @@ const ROUNDS: usize = 5;
 
 /// Deletes queues.
 pub(in crate::engine) struct QueueRemover {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     registry: Arc<dyn Registry>,
@@ -45,7 +43,6 @@ impl QueueRemover {
     ) -> Self {
         let Base { stores, supervisor, .. } = base;
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             registry: stores.registry.clone(),
@@ -89,7 +86,7 @@ impl QueueRemover {
     /// The state of a queue in which no job waits or runs.
     async fn unused(&self, queue: &Arc<str>, schedules: &[Arc<str>]) -> Result<QueueStatus, Error> {
         let mut status = self.queues.queue(queue).await?;
-        if status.tally.pending > 0 && self.topology.has_ledger() && self.broker.backlog() > 0 {
+        if status.tally.pending > 0 && !self.broker.is_ledger() && self.broker.backlog() > 0 {
             // Jobs that have just ended are pending until that is recorded.
             self.recorder.drain_older(0).await;
             status = self.queues.queue(queue).await?;

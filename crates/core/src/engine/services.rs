@@ -68,7 +68,7 @@ pub(super) struct Loops {
 pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let Stores { broker, ledger, locks, inbox, .. } = &base.stores;
     let ids = Arc::new(Ids::new(ledger.clone()));
-    let leader = Arc::new(Leader::new(base.stores.topology(), locks.clone()));
+    let leader = Arc::new(Leader::new(broker.as_ref(), locks.clone()));
     let consumers = Arc::new(Consumers::new(broker.clone(), base.timers.clone()));
     let settings = Arc::new(Settings::new(base));
     let overflow = Arc::new(Overflow::new(broker.clone(), ledger.clone()));

@@ -21,10 +21,10 @@ impl Engine {
         let (services, loops) = compose(&base);
         base.publisher.listen();
         begin(&base, &services, &loops).await?;
-        let (topology, supervisor) = (base.stores.topology(), &base.supervisor);
-        if topology.shares_ledger() {
+        let (broker, supervisor) = (&base.stores.broker, &base.supervisor);
+        if broker.shares_ledger() {
             begin_to_share(&base, &loops).await?;
-        } else if topology.has_ledger() {
+        } else if !broker.is_ledger() {
             services.handout.restore_leases().await?;
             loops.loader.learn_overflow().await?;
             loops.loader.advance().await?;
@@ -63,8 +63,8 @@ fn keep_inbox(base: &Base, loops: &Loops) {
 
 /// Starts the loops that every engine has.
 fn keep_all(base: &Base, services: &Services, loops: &Loops) {
-    let (topology, supervisor) = (base.stores.topology(), &base.supervisor);
-    if topology.has_ledger() {
+    let (broker, supervisor) = (&base.stores.broker, &base.supervisor);
+    if !broker.is_ledger() {
         supervisor.keep("load_overflow", &loops.loader, |loader| async move { loader.load_overflow().await });
     }
     supervisor.keep("reap", &loops.reaper, |reaper| async move { reaper.reap().await });
@@ -72,7 +72,7 @@ fn keep_all(base: &Base, services: &Services, loops: &Loops) {
     supervisor.keep("prune", &loops.pruner, |pruner| async move { pruner.prune().await });
     supervisor.keep("sweep_locks", &services.locks, |locks| async move { locks.sweep().await });
     supervisor.keep("tick_schedules", &services.schedules, |schedules| async move { schedules.tick_schedules().await });
-    if topology.is_shared() {
+    if broker.is_shared() {
         let (publisher, status) = (base.publisher.clone(), base.status.clone());
         supervisor.keep("refresh_settings", &services.settings, |settings| async move {
             settings.refresh(&publisher, &status).await;

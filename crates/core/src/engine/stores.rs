@@ -1,35 +1,9 @@
-//! The stores of an engine, and how stores and processes are related.
+//! The stores of an engine. The broker states how they and processes are related.
 
 use crate::clock::Clock;
 use crate::memory::{Locks as MemoryLocks, Memory};
 use crate::ports::{Broker, EventBus, Inbox, Leases, Ledger, Locks, Registry, Reports};
 use std::sync::Arc;
-
-/// How the stores and processes are related, as the broker states it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Topology {
-    is_shared: bool,
-    has_ledger: bool,
-}
-
-impl Topology {
-    /// Whether other processes may use the same broker. It outlives this process then, and remembers leases itself.
-    /// Otherwise its state ends with the process, so leases are noted in the ledger and restored at the next start.
-    pub fn is_shared(self) -> bool {
-        self.is_shared
-    }
-
-    /// Whether the ledger and the broker are different stores, so that a job is recorded in one and put into the other.
-    pub fn has_ledger(self) -> bool {
-        self.has_ledger
-    }
-
-    /// Whether several processes share both a broker and the ledger beside it. One of them leads: it loads, drains the outbox
-    /// and prunes for all.
-    pub fn shares_ledger(self) -> bool {
-        self.is_shared && self.has_ledger
-    }
-}
 
 /// The stores of the engine.
 #[derive(Clone)]
@@ -53,11 +27,6 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// How they are related.
-    pub fn topology(&self) -> Topology {
-        Topology { is_shared: self.broker.is_shared(), has_ledger: !self.broker.is_ledger() }
-    }
-
     /// The stores of one process: a broker and locks in memory, beside a ledger that is the registry, too.
     pub fn one_process<L: Ledger + Reports + Leases + Registry + 'static>(
         clock: Arc<dyn Clock>,

@@ -17,7 +17,6 @@ use crate::engine::loader::Loader;
 use crate::engine::metrics::Metrics;
 use crate::engine::observed::Observed;
 use crate::engine::recorder::Recorder;
-use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
 use crate::json::{Span, Timestamp};
@@ -36,7 +35,6 @@ const ROUNDS_MAX: u32 = 100;
 
 /// Hands out jobs at most once.
 pub(super) struct Takes {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
@@ -59,7 +57,6 @@ impl Takes {
     ) -> Self {
         let Base { stores, metrics, publisher, supervisor, .. } = base;
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,
@@ -108,7 +105,7 @@ impl Takes {
             }
         };
         let Reserved { leases, next_at, refused, entries, .. } = reserved;
-        let taken = if self.topology.has_ledger() {
+        let taken = if !self.broker.is_ledger() {
             self.take_leased(leases, &entries).await?
         } else {
             leases.into_iter().map(|lease| lease.job).collect()
@@ -136,7 +133,7 @@ impl Takes {
         let entries = taken.iter().map(entry).collect();
         let recorded = self.metrics.stores.apply.time(self.ledger.apply(entries, self.loader.watermark())).await;
         if let Err(error) = recorded {
-            if self.topology.shares_ledger() && matches!(error, Error::Unavailable(_)) {
+            if self.broker.shares_ledger() && matches!(error, Error::Unavailable(_)) {
                 tracing::warn!(%error, jobs = jobs.len(), "cannot find out whether a take was recorded; trying again");
                 return Err(unknown());
             }
@@ -165,7 +162,7 @@ impl Takes {
     /// Those of these leased jobs of which the ledger has nothing newer: a shared broker may have fallen back. If the ledger
     /// cannot be read, they are given back.
     async fn known_best(self: &Arc<Self>, jobs: Vec<Job>) -> Result<Vec<Job>, Error> {
-        if !self.topology.shares_ledger() || jobs.is_empty() {
+        if !self.broker.shares_ledger() || jobs.is_empty() {
             return Ok(jobs);
         }
         match self.recorder.drop_older(&jobs).await {

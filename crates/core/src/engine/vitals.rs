@@ -8,7 +8,6 @@ use crate::engine::loader::Loader;
 use crate::engine::metrics::Metrics;
 use crate::engine::recorder::Recorder;
 use crate::engine::status::{Fault, Status};
-use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
 use crate::json::about;
@@ -27,7 +26,6 @@ const CLOCK_APART_MS: u64 = 5 * SECOND_MS;
 
 /// The state of the whole engine.
 pub(super) struct Vitals {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
@@ -43,7 +41,6 @@ impl Vitals {
     pub(super) fn new(base: &Base, loader: Arc<Loader>, recorder: Arc<Recorder>, leader: Arc<Leader>) -> Self {
         let Base { stores, options, metrics, status, supervisor, .. } = base;
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,
@@ -68,8 +65,12 @@ impl Vitals {
         self.payload_bytes_max
     }
 
-    pub(in crate::engine) fn topology(&self) -> Topology {
-        self.topology
+    pub(in crate::engine) fn is_shared(&self) -> bool {
+        self.broker.is_shared()
+    }
+
+    pub(in crate::engine) fn has_ledger(&self) -> bool {
+        !self.broker.is_ledger()
     }
 
     pub(in crate::engine) fn health(&self) -> Health {
@@ -107,7 +108,7 @@ impl Vitals {
         self.supervisor.stop();
         let finished = async {
             self.supervisor.stopped().await;
-            if self.topology.shares_ledger() {
+            if self.broker.shares_ledger() {
                 self.recorder.record_rest().await;
                 if let Err(error) = self.loader.reconcile().await {
                     tracing::warn!(%error, "some jobs were not handed over to the loader; the audit will find them");
@@ -126,7 +127,7 @@ impl Vitals {
     }
 
     pub(in crate::engine) async fn broker_is_silent(&self) {
-        if !self.topology.is_shared() {
+        if !self.broker.is_shared() {
             std::future::pending::<()>().await;
         }
         while let Ok(Ok(_)) = tokio::time::timeout(SILENT_AT_STOP_MAX, self.broker.incarnation()).await {

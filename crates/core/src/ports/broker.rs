@@ -61,6 +61,12 @@ pub trait Broker: BrokerClock + Outbox {
         false
     }
 
+    /// Whether several processes share both it and a ledger beside it. One of them leads: it loads, drains the outbox and prunes
+    /// for all.
+    fn shares_ledger(&self) -> bool {
+        self.is_shared() && !self.is_ledger()
+    }
+
     /// The partition in which it holds a queue's jobs: their ids must name it.
     fn partition(&self, _queue: &str) -> u16 {
         0

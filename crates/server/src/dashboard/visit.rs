@@ -16,7 +16,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;
 use duetime_core::api::Attention;
-use duetime_core::engine::Topology;
 use duetime_core::{Error, Millis};
 use maud::Markup;
 use std::convert::Infallible;
@@ -84,7 +83,7 @@ impl Visit {
             origin: format!("{scheme}://{host}{}", parts.extensions.get().map_or("", Prefix::as_str)),
             asks_for_tokens: app.tokens().is_some(),
             cookies,
-            store: store(app.engine.topology()),
+            store: store(&app.engine),
             attention: None,
             problem: None,
             refused: None,
@@ -174,8 +173,8 @@ impl Visit {
 }
 
 /// What keeps the jobs.
-fn store(topology: Topology) -> &'static str {
-    match (topology.is_shared(), topology.has_ledger()) {
+fn store(engine: &Engine) -> &'static str {
+    match (engine.is_shared(), engine.has_ledger()) {
         (false, _) => "SQLite",
         (true, true) => "Redis + SQL",
         (true, false) => "Redis",

@@ -10,7 +10,6 @@ use crate::engine::loader::Loader;
 use crate::engine::observed::{Observed, Subject};
 use crate::engine::recorder::Recorder;
 use crate::engine::search::Search;
-use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
 use crate::hash::fraction;
@@ -29,7 +28,6 @@ const ROUNDS: usize = 20;
 
 /// Changes jobs from outside.
 pub(in crate::engine) struct Editor {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
@@ -51,7 +49,6 @@ impl Editor {
     ) -> Self {
         let Base { stores, options, publisher, supervisor, .. } = base;
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,
@@ -211,7 +208,7 @@ impl Editor {
         let ended: Vec<usize> = (0..count).filter(|&i| has_ended(&(&edits[i], &edited[i]))).collect();
         let unknown: Vec<usize> = (0..count).filter(|&i| edited[i] == Edited::Unknown).collect();
         // A change or an end that is not recorded could be undone by a crash. The caller must know, and ask again.
-        let is_shared = self.topology.is_shared();
+        let is_shared = self.broker.is_shared();
         let answer = |edited| match (&edited, &recorded) {
             (Edited::Changed(_) | Edited::CancelAsked(_), Err(error)) => Err(error.clone()),
             (Edited::Unfit { .. }, Err(error)) if !is_shared => Err(error.clone()),
@@ -235,7 +232,7 @@ impl Editor {
     /// version up to that one. So the edit is either made, or made impossible by a later version, which the broker takes.
     async fn edit_unknown(&self, edits: Vec<Edit>) -> Vec<Option<Result<Edited, Error>>> {
         let count = edits.len();
-        if !self.topology.has_ledger() {
+        if self.broker.is_ledger() {
             return self.edit_ledger(edits).await.into_iter().map(Some).collect();
         }
         let ids: Vec<JobId> = edits.iter().map(|edit| edit.id).collect();
@@ -287,7 +284,7 @@ impl Editor {
     /// Makes sure of edits that are recorded, if a shared broker has lost its memory since this one: it may have loaded their
     /// rows as they were before, and handed them out.
     async fn confirm<'a>(&self, edited: impl IntoIterator<Item = &'a Edited>, memory: u64) -> Result<(), Error> {
-        if !self.topology.shares_ledger() || self.broker.reading().memory == memory {
+        if !self.broker.shares_ledger() || self.broker.reading().memory == memory {
             return Ok(());
         }
         let changed = edited.into_iter().filter_map(|edited| match edited {
@@ -309,7 +306,7 @@ impl Editor {
             edits.iter().map(|edit| Target { id: edit.id, removes: matches!(edit.change, Change::Delete) }).collect();
         let (now, reading) = (self.broker.now(), self.broker.reading());
         // If the broker is shared, its loader puts them: a crash before the put below must not lose them.
-        let watermark = if self.topology.shares_ledger() { 0 } else { self.loader.watermark() };
+        let watermark = if self.broker.shares_ledger() { 0 } else { self.loader.watermark() };
         match self.ledger.edit(edits, now, watermark).await {
             Ok(edited) => {
                 self.tell_broker(&targets, &edited, reading).await;

@@ -12,7 +12,6 @@ use crate::engine::metrics::Metrics;
 use crate::engine::queues::Settings;
 use crate::engine::recorder::Recorder;
 use crate::engine::settler::Settler;
-use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::engine::waiters::Registration;
 use crate::error::Error;
@@ -34,7 +33,6 @@ pub use unclaimed::Unclaimed;
 
 /// Hands out due jobs.
 pub(in crate::engine) struct Handout {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
@@ -60,7 +58,6 @@ impl Handout {
     ) -> Self {
         let Base { stores, metrics, publisher, supervisor, .. } = base;
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             loader,
@@ -117,7 +114,7 @@ impl Handout {
                 return Ok(lease);
             }
             let error = reservation.refused.pop().map_or(Error::NotFound(id), |(_, error)| error);
-            if held || !matches!(error, Error::NotDue(_) | Error::HeldBack(_)) || !self.topology.has_ledger() {
+            if held || !matches!(error, Error::NotDue(_) | Error::HeldBack(_)) || self.broker.is_ledger() {
                 return Err(error);
             }
             // It may not be loaded: it is due too late for that, or there was no room. The broker now holds it as waiting.

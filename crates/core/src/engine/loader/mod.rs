@@ -18,7 +18,6 @@ use crate::engine::leader::Leader;
 use crate::engine::metrics::Metrics;
 use crate::engine::overflow::Overflow;
 use crate::engine::status::Status;
-use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
 use crate::model::id::{JobId, Numbers};
@@ -82,7 +81,6 @@ impl LoadProgress {
 
 /// Puts jobs into the broker, and finds again those that it does not hold as they were put.
 pub(super) struct Loader {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     registry: Arc<dyn Registry>,
@@ -100,7 +98,6 @@ impl Loader {
     pub(super) fn new(base: &Base, leader: Arc<Leader>, overflow: Arc<Overflow>) -> Self {
         let Base { stores, options, status, metrics, .. } = base;
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             registry: stores.registry.clone(),
@@ -118,7 +115,7 @@ impl Loader {
     /// True if a recorded job is put into the broker: the ledger is a separate store, and the job is due before the
     /// watermark.
     pub(in crate::engine) fn is_to_hold(&self, job: &Job) -> bool {
-        self.topology.has_ledger() && job.due_at.0 < self.watermark()
+        !self.broker.is_ledger() && job.due_at.0 < self.watermark()
     }
 
     /// Puts those of these jobs into the broker that are due before the watermark. `reading` is from before they were read
@@ -128,7 +125,7 @@ impl Loader {
         if jobs.is_empty() {
             return Ok(());
         }
-        if !self.topology.shares_ledger() {
+        if !self.broker.shares_ledger() {
             self.put(jobs, reading).await?;
             self.move_to_overflow().await;
             return Ok(());
@@ -422,7 +419,7 @@ impl Loader {
     }
 
     async fn find_again(&self, ids: &[JobId]) -> Result<(), Error> {
-        if self.topology.shares_ledger() {
+        if self.broker.shares_ledger() {
             return self.ledger.not_loaded(ids, 0).await;
         }
         let reading = self.broker.reading();

@@ -76,7 +76,7 @@ impl Loader {
                 }
             }
             tokio::time::sleep(LOOK_PAUSE).await;
-            let every = match (self.overflow.is_used(), self.topology.shares_ledger()) {
+            let every = match (self.overflow.is_used(), self.broker.shares_ledger()) {
                 (true, _) => LOOK_EVERY,
                 (false, true) => LOOK_SHARED_EVERY,
                 (false, false) => LOOK_ALONE_EVERY,
@@ -139,7 +139,7 @@ impl Loader {
 
     /// The incarnation in which rows are marked as loaded; none while none is adopted.
     async fn loading_incarnation(&self) -> Result<Option<String>, Error> {
-        if self.topology.shares_ledger() {
+        if self.broker.shares_ledger() {
             document(self.registry.as_ref(), ADOPTED).await
         } else {
             Ok(Some(String::new()))

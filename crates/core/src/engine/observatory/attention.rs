@@ -13,7 +13,6 @@ use crate::clock::Millis;
 use crate::engine::base::Base;
 use crate::engine::consumers::Consumers;
 use crate::engine::queues::{Gate, Settings};
-use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::json::{Span, about};
 use crate::limits::{MINUTE_MS, SECOND_MS};
@@ -62,7 +61,6 @@ struct Made {
 
 /// Makes the list.
 pub(in crate::engine) struct Watch {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     settings: Arc<Settings>,
     gate: Arc<Gate>,
@@ -84,7 +82,6 @@ impl Watch {
         (census, history, reports): (Arc<Census>, Arc<History>, Arc<Reports>),
     ) -> Self {
         Self {
-            topology: base.stores.topology(),
             broker: base.stores.broker.clone(),
             settings,
             gate,
@@ -130,7 +127,7 @@ impl Watch {
     pub(in crate::engine) async fn list(&self, health: &Health, may_read: impl Fn(&str) -> bool) -> api::Attention {
         let made = self.made().await;
         let wait = made.waits.iter().filter(|(queue, _)| may_read(queue)).map(|&(_, ms)| ms).max();
-        let mut items = of_health(health, !self.topology.has_ledger());
+        let mut items = of_health(health, self.broker.is_ledger());
         // Health says more about a store that does not answer than that no queues can be read.
         let is_told = items.iter().any(is_unavailable);
         let others = made.items.iter().filter(|item| !(is_told && is_unavailable(item)));

@@ -4,7 +4,6 @@
 use crate::engine::base::Base;
 use crate::engine::metrics::{OTHER_QUEUES, QUEUES_MAX};
 use crate::engine::queues::{QueueCounter, Settings};
-use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::limits::STEP_QUEUES_MAX;
 use crate::ports::{Broker, Counts, Ledger, Queues, Tally, Totals, after};
@@ -58,7 +57,6 @@ impl Sum {
 
 /// Counts jobs across many queues.
 pub(in crate::engine) struct Census {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     queues: Arc<QueueCounter>,
@@ -79,7 +77,6 @@ impl Census {
     pub(in crate::engine) fn new(base: &Base, queues: Arc<QueueCounter>, settings: Arc<Settings>) -> Self {
         let Base { stores, .. } = base;
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             queues,
@@ -168,7 +165,7 @@ impl Census {
         let mut from: Arc<str> = Arc::default();
         loop {
             let asked = Queues::From(from, STEP_QUEUES_MAX);
-            let some: Vec<Arc<str>> = if self.topology.has_ledger() {
+            let some: Vec<Arc<str>> = if !self.broker.is_ledger() {
                 self.ledger.tallies(asked).await?.into_iter().map(|(queue, _)| queue).collect()
             } else {
                 self.broker.counts(asked).await?.into_iter().map(|(queue, ..)| queue).collect()

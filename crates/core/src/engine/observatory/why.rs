@@ -7,7 +7,6 @@ use crate::engine::consumers::Consumers;
 use crate::engine::overflow::Overflow;
 use crate::engine::queues::Settings;
 use crate::engine::recorder::Recorder;
-use crate::engine::stores::Topology;
 use crate::error::Error;
 use crate::limits::MINUTE_MS;
 use crate::model::id::JobId;
@@ -20,7 +19,6 @@ const NO_WORKER_MS: u64 = MINUTE_MS;
 
 /// Says why a job does not run.
 pub(in crate::engine) struct Explainer {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     recorder: Arc<Recorder>,
@@ -38,15 +36,7 @@ impl Explainer {
         consumers: Arc<Consumers>,
     ) -> Self {
         let Base { stores, .. } = base;
-        Self {
-            topology: stores.topology(),
-            broker: stores.broker.clone(),
-            ledger: stores.ledger.clone(),
-            recorder,
-            overflow,
-            settings,
-            consumers,
-        }
+        Self { broker: stores.broker.clone(), ledger: stores.ledger.clone(), recorder, overflow, settings, consumers }
     }
 
     pub(in crate::engine) async fn why(&self, id: JobId) -> Result<Why, Error> {
@@ -75,7 +65,7 @@ impl Explainer {
             let detail = format!("{backlog} outcomes are not recorded yet, so this server hands out no jobs.");
             reasons.push(Reason { count: Some(backlog as u64), ..Reason::new(ReasonCode::Backlog, detail, None) });
         }
-        if !is_held && self.topology.has_ledger() {
+        if !is_held && !self.broker.is_ledger() {
             reasons.push(if self.overflow.takes(job, now) {
                 let detail = "The broker has no room for more jobs of the queue. The job waits in the ledger.";
                 Reason::new(ReasonCode::Overflow, detail, None)

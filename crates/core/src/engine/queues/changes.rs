@@ -110,7 +110,7 @@ impl Settings {
 
     /// Announces a change to other processes, before it is made.
     pub(super) async fn announce(&self, change: Change) -> Result<(), Error> {
-        if !self.topology.is_shared() {
+        if !self.broker.is_shared() {
             return Ok(());
         }
         loop {

@@ -4,7 +4,6 @@ use super::Settings;
 use super::documents::read_one;
 use crate::engine::base::Base;
 use crate::engine::overflow::Overflow;
-use crate::engine::stores::Topology;
 use crate::engine::unrecorded::UnrecordedEnds;
 use crate::error::Error;
 use crate::json::Timestamp;
@@ -33,7 +32,6 @@ struct Counted {
 
 /// Counts the jobs of queues.
 pub(in crate::engine) struct QueueCounter {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     registry: Arc<dyn Registry>,
@@ -45,7 +43,6 @@ impl QueueCounter {
     pub(in crate::engine) fn new(base: &Base, settings: Arc<Settings>, overflow: Arc<Overflow>) -> Self {
         let Base { stores, .. } = base;
         Self {
-            topology: stores.topology(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
             registry: stores.registry.clone(),
@@ -129,7 +126,7 @@ impl QueueCounter {
     ///
     /// The exception is a take: until the broker has finished it, it holds jobs whose rows have ended, and as many far jobs may be missing.
     async fn read(&self, queues: Queues) -> Result<BTreeMap<Arc<str>, Counted>, Error> {
-        if !self.topology.has_ledger() {
+        if self.broker.is_ledger() {
             let counted = |(queue, counts, tally): (_, _, Option<Tally>)| {
                 (queue, Counted { counts, tally: tally.unwrap_or_default(), ..Counted::default() })
             };

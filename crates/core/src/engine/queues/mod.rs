@@ -12,7 +12,6 @@ mod settings;
 
 use super::base::Base;
 use super::metrics::Metrics;
-use super::stores::Topology;
 use super::supervisor::Supervisor;
 use super::timers::Timers;
 use crate::ports::{Broker, QueueLeases, Registry};
@@ -33,7 +32,6 @@ const REFRESH_EVERY: Duration = Duration::from_millis(900);
 
 /// The settings of queues: set here, and taken over from other processes.
 pub(super) struct Settings {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     registry: Arc<dyn Registry>,
     supervisor: Arc<Supervisor>,
@@ -53,7 +51,6 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn new(base: &Base) -> Self {
         Self {
-            topology: base.stores.topology(),
             broker: base.stores.broker.clone(),
             registry: base.stores.registry.clone(),
             supervisor: base.supervisor.clone(),

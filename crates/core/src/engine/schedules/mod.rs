@@ -18,7 +18,6 @@ use crate::engine::intake::{Intake, Needs};
 use crate::engine::leader::Leader;
 use crate::engine::queues::end_of;
 use crate::engine::status::Status;
-use crate::engine::stores::Topology;
 use crate::engine::supervisor::Supervisor;
 use crate::engine::timers::Timers;
 use crate::error::Error;
@@ -38,7 +37,6 @@ const CHANGES: &str = "schedules";
 
 /// Pushes jobs at their ticks.
 pub(in crate::engine) struct Schedules {
-    topology: Topology,
     registry: Arc<dyn Registry>,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
@@ -63,7 +61,6 @@ impl Schedules {
     ) -> Self {
         let Base { stores, options, status, supervisor, timers, .. } = base;
         Self {
-            topology: stores.topology(),
             registry: stores.registry.clone(),
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
@@ -308,7 +305,7 @@ impl Schedules {
     /// Makes every engine read this schedule again: this one at once, others within a second.
     async fn tell_of(&self, name: Arc<str>) -> Result<(), Error> {
         self.timer.touch(name);
-        if !self.topology.is_shared() {
+        if !self.broker.is_shared() {
             return Ok(());
         }
         loop {

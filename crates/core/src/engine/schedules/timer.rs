@@ -189,7 +189,7 @@ impl Schedules {
     async fn refresh_schedules(&self, agenda: &mut Agenda, reading: &mut Reading) -> Result<bool, Error> {
         let is_past = |at: Option<Instant>, every| at.is_none_or(|at| at.elapsed() >= every);
         // In one process nobody else changes anything.
-        let is_known = !self.topology.is_shared() && reading.all_at.is_some();
+        let is_known = !self.broker.is_shared() && reading.all_at.is_some();
         if is_known || !is_past(reading.at, REFRESH_EVERY) {
             return Ok(false);
         }

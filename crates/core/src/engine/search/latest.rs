@@ -86,7 +86,7 @@ impl Search {
         after: Option<Place>,
         limit: usize,
     ) -> Result<(Vec<Job>, bool), Error> {
-        if !self.topology.has_ledger() {
+        if self.broker.is_ledger() {
             return Ok((Vec::new(), true));
         }
         let entries = self.broker.outcomes(Outcomes::Oldest { limit: PAGE_JOBS_MAX, age_ms: 0 }).await?;

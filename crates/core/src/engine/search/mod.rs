@@ -15,7 +15,6 @@ use crate::engine::base::Base;
 use crate::engine::loader::Loader;
 use crate::engine::queues::QueueCounter;
 use crate::engine::status::Status;
-use crate::engine::stores::Topology;
 use crate::engine::unrecorded::Unrecorded;
 use crate::error::Error;
 use crate::json::Timestamp;
@@ -45,7 +44,6 @@ const NEAR_STEP: usize = 16;
 
 /// Finds jobs.
 pub(in crate::engine) struct Search {
-    topology: Topology,
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
@@ -56,14 +54,7 @@ pub(in crate::engine) struct Search {
 impl Search {
     pub(in crate::engine) fn new(base: &Base, loader: Arc<Loader>, queues: Arc<QueueCounter>) -> Self {
         let Base { stores, status, .. } = base;
-        Self {
-            topology: stores.topology(),
-            broker: stores.broker.clone(),
-            ledger: stores.ledger.clone(),
-            loader,
-            queues,
-            status: status.clone(),
-        }
+        Self { broker: stores.broker.clone(), ledger: stores.ledger.clone(), loader, queues, status: status.clone() }
     }
 
     pub(in crate::engine) async fn job(&self, id: JobId) -> Result<Job, Error> {
@@ -71,7 +62,7 @@ impl Search {
             return Ok(job);
         }
         let row = self.ledger.get(&[id]).await?.pop().flatten().ok_or(Error::NotFound(id))?;
-        if row.is_pending() && self.topology.has_ledger() && self.broker.backlog() > 0 {
+        if row.is_pending() && !self.broker.is_ledger() && self.broker.backlog() > 0 {
             let entries = self.broker.outcomes(Outcomes::Of(id)).await?;
             if entries.iter().any(|entry| matches!(entry, OutboxEntry::Removed(_))) {
                 return Err(Error::NotFound(id));
@@ -130,7 +121,7 @@ impl Search {
         if query.is_ended() && !self.find_unrecorded(query, limit, found).await? {
             return Ok(Cursor::All(None));
         }
-        if query.is_by_key() || query.is_by_state() && self.topology.has_ledger() {
+        if query.is_by_key() || query.is_by_state() && !self.broker.is_ledger() {
             return Ok(Cursor::Queue(Arc::from(""), None));
         }
         self.place_in_queue(query).await
@@ -159,7 +150,7 @@ impl Search {
 
     /// What a page of the outbox says that is not recorded yet.
     async fn unrecorded(&self) -> Result<Unrecorded, Error> {
-        if !self.topology.has_ledger() || self.broker.backlog() == 0 {
+        if self.broker.is_ledger() || self.broker.backlog() == 0 {
             return Ok(Unrecorded::default());
         }
         Unrecorded::read(self.broker.as_ref(), self.ledger.as_ref(), PAGE_JOBS_MAX).await
@@ -167,7 +158,7 @@ impl Search {
 
     /// Jobs that have ended, but are pending in the ledger; `false` if there are too many of them for a page.
     async fn find_unrecorded(&self, query: &Query, limit: usize, found: &mut Vec<Job>) -> Result<bool, Error> {
-        if !self.topology.has_ledger() {
+        if self.broker.is_ledger() {
             return Ok(true);
         }
         let entries = self.broker.outcomes(Outcomes::Oldest { limit: PAGE_JOBS_MAX, age_ms: 0 }).await?;
@@ -271,7 +262,7 @@ impl Search {
     /// Whether jobs of the queue that are due soon wait in the ledger.
     async fn has_overflow(&self, query: &Query) -> Result<bool, Error> {
         match &query.queue {
-            Some(queue) if self.topology.has_ledger() => {
+            Some(queue) if !self.broker.is_ledger() => {
                 Ok(!self.ledger.overflow(queue, Window::ALL, 1).await?.is_empty())
             }
             _ => Ok(false),
@@ -291,14 +282,14 @@ impl Search {
         let watermark = self.loader.watermark();
         let (mut after, mut left, mut bytes) = (after, limit, 0);
         // Listing in memory copies no payloads.
-        let mut step = if self.topology.is_shared() { limit.min(NEAR_STEP) } else { limit };
+        let mut step = if self.broker.is_shared() { limit.min(NEAR_STEP) } else { limit };
         while left > 0 && bytes < PAGE_BYTES_MAX {
             let (queue, states) = (queue.clone(), states.clone());
             let (window, detail) = (query.window(), Detail::Whole);
             let mut jobs = self.broker.list(Listing { queue, states, window, after, limit: step, detail }).await?;
             // A short step is not the last one: jobs may have been leased since the broker looked for them.
             if jobs.is_empty() {
-                let may_be_far = self.topology.has_ledger() && query.state.states != [State::Running];
+                let may_be_far = !self.broker.is_ledger() && query.state.states != [State::Running];
                 return Ok(may_be_far.then_some(Cursor::Far(watermark, None)));
             }
             let fitting = jobs.iter().take_while(|job| {
