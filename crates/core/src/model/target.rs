@@ -17,6 +17,8 @@ pub const TIMEOUT_MS_DEFAULT: u64 = 30 * SECOND_MS;
 pub const TIMEOUT_MS_MAX: u64 = 30 * MINUTE_MS;
 /// Most headers of one target.
 pub const HEADERS_MAX: usize = 32;
+/// What a header takes in memory besides its text: two strings, with what their allocations take.
+const HEADER_BYTES: usize = 2 * (size_of::<String>() + 16);
 /// Most final statuses of one target.
 pub const FINAL_STATUSES_MAX: usize = 32;
 /// Longest URL, header, or name of a list: as long as what is shown of an address.
@@ -39,6 +41,20 @@ pub enum Target {
     RedisList(RedisList),
     /// To another queue, as a new job.
     Queue(Arc<str>),
+}
+
+impl Target {
+    /// About how many bytes it takes in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Url(Endpoint { url, method: _, headers, timeout: _, final_statuses, key: _ }) => {
+                let headers: usize = headers.iter().map(|(name, value)| HEADER_BYTES + name.len() + value.len()).sum();
+                url.len() + headers + size_of_val(&final_statuses[..])
+            }
+            Self::RedisList(RedisList { url, key, layout: _ }) => url.len() + key.len(),
+            Self::Queue(queue) => queue.len(),
+        }
+    }
 }
 
 /// An HTTP endpoint.

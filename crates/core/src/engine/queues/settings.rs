@@ -9,8 +9,9 @@ use crate::engine::timers::Timer;
 use crate::error::Error;
 use crate::invalid::Invalid;
 use crate::json::Timestamp;
-use crate::limits::STEP_QUEUES_MAX;
+use crate::limits::{STEP_QUEUES_MAX, TARGETS_BYTES_MAX};
 use crate::model::name;
+use crate::model::target::Target;
 use crate::ports::{Broker, PutIf};
 use crate::request::{Configured, Pause, QueueSettings};
 use std::sync::Arc;
@@ -166,6 +167,19 @@ impl Settings {
         self.changed.notified()
     }
 
+    /// Whether there is room for this target of this queue.
+    fn check_room(&self, queue: &str, target: Option<&Target>) -> Result<(), Error> {
+        let Some(bytes) = target.map(Target::held_bytes) else { return Ok(()) };
+        let others = self.with_targets().into_iter().filter(|(other, _)| **other != *queue);
+        let all: usize = others.filter_map(|(_, settings)| settings.target.as_ref().map(Target::held_bytes)).sum();
+        if all + bytes > TARGETS_BYTES_MAX {
+            let expected =
+                format!("smaller: the targets of all queues together take at most {TARGETS_BYTES_MAX} bytes");
+            return Err(Error::invalid("target", expected, format!("{} with this one of {bytes}", all + bytes)));
+        }
+        Ok(())
+    }
+
     /// Stores changed settings if the stored ones are as expected.
     async fn store_settings(
         &self,
@@ -183,6 +197,7 @@ impl Settings {
             // A stored one is no reason to refuse another change.
             if settings.target != target {
                 self.options.check_target(settings.target.as_ref())?;
+                self.check_room(queue, settings.target.as_ref())?;
             }
             self.names.admit(queue)?;
             let shown = Configured::new(queue.clone(), settings.clone());
