@@ -19,7 +19,7 @@ const FILES_MIN: usize = 160;
 pub(crate) struct Descriptors {
     /// Connections of each listener.
     pub(crate) connections: usize,
-    /// Deliveries at once.
+    /// Connections of deliveries.
     pub(crate) deliveries: usize,
 }
 

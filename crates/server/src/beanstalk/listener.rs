@@ -4,7 +4,7 @@ use super::args::Address;
 use super::connection::converse;
 use super::door::Door;
 use super::limits::{AUTH_TIME_MAX, SEND_TIME_MAX};
-use crate::http::{ACCEPT_PAUSE, HANDSHAKE_TIME_MAX, ListenerConfig, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX, peers};
+use crate::http::{ACCEPT_PAUSE, ListenerConfig, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX, encrypt, peers};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::TcpUserTimeout;
 use nix::sys::stat::{Mode, umask};
@@ -171,10 +171,9 @@ async fn of_network(door: Arc<Door>, config: ListenerConfig, stream: TcpStream, 
         tracing::debug!(%peer, "closed: connections from other machines must use TLS");
         return;
     }
-    match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => Box::pin(converse(door, stream, Some(peer))).await,
-        Ok(Err(error)) => tracing::debug!(%peer, %error, "the TLS handshake of a connection failed"),
-        Err(_) => tracing::debug!(%peer, "the TLS handshake of a connection took too long"),
+    match encrypt(acceptor, stream, &door.account).await {
+        Ok(stream) => Box::pin(converse(door, stream, Some(peer))).await,
+        Err(error) => tracing::debug!(%peer, %error, "the TLS handshake of a connection failed"),
     }
 }
 

@@ -4,6 +4,10 @@
 //! other worker, so no delivery is lost with a server, and the engine's guarantees about attempts, retries, `max_running`
 //! and `rate` hold without further code here. This module covers how to send ([`webhook`], [`redis_list`], [`forward`]),
 //! how to interpret an answer, and how much load a target can take ([`pace`]).
+//!
+//! Webhooks open no more connections than their share of descriptors: a quarter of it is for connections that are kept
+//! ([`webhook::Sender`]), the rest for deliveries under way. A queue has an equal part of these. If there are more queues than that,
+//! each has one delivery at a time, in turns.
 
 mod delivered;
 mod delivery;
@@ -33,6 +37,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +59,8 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 /// How long changes of settings are collected, so that many need one look.
 const CHANGES_WAIT: Duration = Duration::from_millis(10);
+/// Of so many connections one may be kept while it is not used.
+const KEPT_PART: usize = 4;
 
 /// What an operator says of deliveries.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -109,8 +116,11 @@ impl Setup {
         self.observed.clone()
     }
 
-    /// Delivers until it is stopped, at most so many jobs at once. Running deliveries may then finish, within a limit.
-    pub(crate) async fn run(self, engine: Engine, max: usize, stop: CancellationToken) {
+    /// Delivers until it is stopped, over at most so many connections. Running deliveries may then finish, within a limit.
+    pub(crate) async fn run(self, engine: Engine, connections: usize, stop: CancellationToken) {
+        let kept = connections / KEPT_PART;
+        let max = connections - kept;
+        self.sender.admit(kept, max);
         let mut deliveries = Deliveries {
             client: Client::of_engine(engine.clone()),
             executor: Arc::new(Executor { engine: engine.clone(), setup: self }),
@@ -118,6 +128,7 @@ impl Setup {
             refused: HashSet::new(),
             max,
             each_max: Arc::new(AtomicUsize::new(max)),
+            turns: Arc::new(Semaphore::new(max)),
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         };
@@ -153,6 +164,8 @@ struct Deliveries {
     max: usize,
     /// An equal part of it for each queue, so that silent receivers of some leave the others theirs.
     each_max: Arc<AtomicUsize>,
+    /// The turns of deliveries over a connection, as many as `max`: there may be more queues.
+    turns: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -246,12 +259,17 @@ impl Deliveries {
             .lease((delivery.timeout() + LEASE_MARGIN).min(LEASE_MAX))
             .stop_limit(STOP_MAX);
         let (room, executor, delivery) = (pace.clone(), self.executor.clone(), Arc::new((delivery, target)));
-        let each_max = self.each_max.clone();
+        let (each_max, turns) = (self.each_max.clone(), self.turns.clone());
         worker.room(move |now| Ok(room.room(now)?.min(each_max.load(Ordering::Relaxed)))).fallback(
             move |context: duetime::Context| {
                 let (pace, executor, delivery, stop) = (pace.clone(), executor.clone(), delivery.clone(), stop.clone());
+                let turns = turns.clone();
                 async move {
                     let (delivery, target) = &*delivery;
+                    let turn = if delivery.connects(context.job()) { turn(turns, &stop).await } else { None };
+                    if stop.is_cancelled() {
+                        return Err(JobError::release(Duration::ZERO));
+                    }
                     // The queue's target was changed or removed a moment ago.
                     if executor.engine.queue_settings(context.queue()).target.as_ref() != Some(target) {
                         stop.cancel();
@@ -262,9 +280,15 @@ impl Deliveries {
                     executor.setup.observed.delivered(context.job(), &delivered, began.elapsed());
                     executor.setup.observed.judge(&executor.engine, context.job(), &delivered);
                     pace.ended(delivered.sign, began);
+                    drop(turn);
                     delivered.into_handled(&context)
                 }
             },
         )
     }
+}
+
+/// Waits for a turn, behind all who asked before, unless the queue's deliveries are stopped.
+async fn turn(turns: Arc<Semaphore>, stop: &CancellationToken) -> Option<OwnedSemaphorePermit> {
+    stop.run_until_cancelled(turns.acquire_owned()).await.map(|turn| turn.expect("it is never closed"))
 }

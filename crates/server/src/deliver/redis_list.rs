@@ -6,6 +6,7 @@
 
 use super::delivered::{Delivered, Sign};
 use super::framework;
+use super::webhook::Resolver;
 use duetime_core::error::system_words;
 use duetime_core::model::target::RedisList;
 use duetime_core::{Error, Millis};
@@ -39,6 +40,8 @@ pub(super) struct List {
 struct Server {
     place: RedisDatabase,
     client: Client,
+    /// Of all servers: a lookup may outlast the attempt to connect, and then the next attempt waits for it.
+    resolver: Resolver,
     current: Mutex<Current>,
     connecting: tokio::sync::Mutex<()>,
 }
@@ -65,6 +68,10 @@ impl Servers {
     /// # Errors
     /// [`Error::Invalid`], without the password.
     pub(super) fn new(urls: &[String]) -> Result<Self, Error> {
+        Self::with(urls, &Resolver::of_system())
+    }
+
+    fn with(urls: &[String], resolver: &Resolver) -> Result<Self, Error> {
         // If a provider is already installed, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let servers = urls.iter().map(|url| {
@@ -77,7 +84,8 @@ impl Servers {
                 place(&info).ok_or_else(|| Error::invalid("--deliver-redis", expected, "the path of a socket"))?;
             let info = info.set_tcp_settings(redis::io::tcp::TcpSettings::default().set_nodelay(true));
             let client = Client::open(info).map_err(wrong)?;
-            Ok(Arc::new(Server { place, client, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }))
+            let resolver = resolver.clone();
+            Ok(Arc::new(Server { place, client, resolver, current: Mutex::default(), connecting: Default::default() }))
         });
         Ok(Self(servers.collect::<Result<Vec<_>, Error>>()?.into()))
     }
@@ -174,7 +182,10 @@ impl Server {
         if let Some(connected) = self.connected() {
             return Ok(connected);
         }
-        let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(Some(CONNECT_MAX));
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_connection_timeout(Some(CONNECT_MAX))
+            .set_dns_resolver(self.resolver.clone());
         let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
         let connection = match timeout(CONNECT_MAX, connecting).await {
             Ok(connection) => connection.map_err(|error| error.to_string())?,
@@ -265,6 +276,21 @@ mod tests {
         assert!(!format!("{servers:?}").contains("secret"));
         let error = Servers::new(&["http://me:secret@a".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("--deliver-redis") && !error.contains("secret"), "{error}");
+    }
+
+    /// They took threads of the runtime beyond the bound, one more for each attempt to connect.
+    #[tokio::test]
+    async fn names_of_servers_are_looked_up_within_the_bound() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://cache.example:{}", listener.local_addr().unwrap().port());
+        let resolver = Resolver::new(|name| {
+            assert_eq!(name, "cache.example");
+            Ok(vec![([127, 0, 0, 1], 0).into()])
+        });
+        let servers = Servers::with(&[url], &resolver).unwrap();
+        let connecting = tokio::spawn(async move { servers.0[0].connection().await.map(|_| ()) });
+        listener.accept().await.unwrap();
+        connecting.abort();
     }
 
     #[tokio::test]

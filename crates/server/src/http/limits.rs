@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// File descriptors that are kept for other things than connections and deliveries: stores, files.
 pub(crate) const DESCRIPTORS_KEPT: usize = 512;
-/// Most deliveries of a process at once, of all queues.
+/// Most connections of deliveries of a process, of all queues; a quarter of them may be kept while they are not used.
 pub(crate) const DELIVERIES_MAX: usize = 4_096;
 /// Time to agree on how a connection is encrypted.
 pub(crate) const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
@@ -68,9 +68,10 @@ pub(crate) const REMAINDER_TIME_MAX: Duration = Duration::from_millis(100);
 pub(crate) const STOP_TIME_MAX: Duration = Duration::from_secs(10);
 /// Most streams of events at once; a token has at most a quarter of them.
 pub(crate) const EVENT_STREAMS_MAX: usize = 4_096;
-/// Events that are there together are sent together up to this; the HTTP library takes at most 16 such texts before it is rid of
-/// the first.
+/// Events that are there together are sent together up to this.
 pub(crate) const EVENT_CHUNK_BYTES: usize = 1 << 10;
+/// Such texts of a stream that are in memory at once.
+pub(crate) const EVENT_TEXTS_MAX: usize = 2;
 /// Events that happen within this time after others are sent together.
 pub(crate) const EVENTS_TOGETHER: Duration = Duration::from_millis(20);
 /// The minimum time between two notices to readers that only learn that something happened: each of them may read a page

@@ -3,8 +3,8 @@
 use super::app::App;
 use super::audit_log::Peer;
 use super::limits::{
-    ACCEPT_PAUSE, BUFFER_BYTES_MAX, HANDSHAKE_TIME_MAX, HEAD_FREE_BYTES, HEAD_TIME_MAX, HEADERS_PARSED_MAX,
-    LARGE_BUFFERS_MAX, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX,
+    ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_FREE_BYTES, HEAD_TIME_MAX, HEADERS_PARSED_MAX, LARGE_BUFFERS_MAX,
+    STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX,
 };
 use super::middleware::heads::Heads;
 use super::middleware::peers::{PeerConnection, Peers};
@@ -13,6 +13,7 @@ use super::middleware::sending::{self, SendProgress};
 use super::middleware::{guard, language, trace};
 use super::remainder;
 use super::routes::{self, Routes};
+use super::tls::{Encrypted, encrypt};
 use super::unreadable::Explained;
 use crate::dashboard::{self, Language};
 use axum::body::Bytes;
@@ -141,17 +142,10 @@ impl Speaker {
         acceptor: TlsAcceptor,
         stream: TcpStream,
         peer: SocketAddr,
-    ) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
-        let agreed = tokio::select! {
-            agreed = tokio::time::timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)) => agreed,
-            () = self.app.stopping.cancelled() => return None,
-        };
-        match agreed {
-            Ok(Ok(stream)) => return Some(stream),
-            Ok(Err(error)) => tracing::debug!(%peer, %error, "the TLS handshake of a connection failed"),
-            Err(_) => tracing::debug!(%peer, "the TLS handshake of a connection took too long"),
-        }
-        None
+    ) -> Option<Encrypted<TcpStream>> {
+        let agreed = encrypt(acceptor, stream, &self.app.account);
+        let failed = |error: std::io::Error| tracing::debug!(%peer, %error, "the TLS handshake of a connection failed");
+        self.app.stopping.run_until_cancelled(agreed).await?.map_err(failed).ok()
     }
 
     async fn serve<S>(&self, stream: S, peer: SocketAddr, watcher: Watcher)

@@ -42,8 +42,7 @@ pub(crate) use args::Args;
 pub(crate) use audit_log::{Audit, AuditedCommand, Peer};
 pub(crate) use body::{FormBody, GuestFormBody};
 pub(crate) use limits::{
-    ACCEPT_PAUSE, DELIVERIES_MAX, DESCRIPTORS_KEPT, FORM_FIELDS_MAX, HANDSHAKE_TIME_MAX, STOP_TIME_MAX,
-    UNACKNOWLEDGED_MS_MAX,
+    ACCEPT_PAUSE, DELIVERIES_MAX, DESCRIPTORS_KEPT, FORM_FIELDS_MAX, STOP_TIME_MAX, UNACKNOWLEDGED_MS_MAX,
 };
 pub(crate) use listen::serve;
 pub(crate) use listener_config::{Error, ListenerConfig};
@@ -57,3 +56,4 @@ pub(crate) use mount::Mount;
 pub(crate) use openapi::operations;
 pub(crate) use prefix::Prefix;
 pub(crate) use problem::Problem;
+pub(crate) use tls::encrypt;

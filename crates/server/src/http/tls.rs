@@ -1,14 +1,24 @@
 //! TLS 1.2 and 1.3, with a certificate that is read again when it changes, as it does every few weeks.
 
+use super::limits::HANDSHAKE_TIME_MAX;
+use super::middleware::heads::Heads;
+use crate::account::Account;
 use crate::file_error::FileError;
 use crate::watched::Watched;
 use duetime::server::{certificates, pem_words};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// An encrypted connection.
+pub(super) type Encrypted<S> = TlsStream<Heads<S>>;
 
 /// The TLS configuration of connections.
 pub(super) struct Tls {
@@ -60,4 +70,63 @@ fn read(files: &[PathBuf]) -> Result<TlsAcceptor, FileError> {
     config.ticketer = rustls::crypto::ring::Ticketer::new()
         .map_err(|_| of_cert("the system has no random numbers for TLS tickets".to_owned()))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// Agrees with a client on how a connection is encrypted, within a limit of time. What is read before that is counted.
+///
+/// # Errors
+/// If they do not agree, or if unfinished handshakes use too much memory.
+pub(crate) async fn encrypt<S>(acceptor: TlsAcceptor, stream: S, account: &Account) -> io::Result<Encrypted<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let stream = Heads::new(stream, account);
+    let handshake = stream.head();
+    let agreed = timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await??;
+    handshake.arrived();
+    Ok(agreed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::BYTES_MIN;
+    use crate::http::limits::HEAD_FREE_BYTES;
+    use futures_util::FutureExt;
+    use rustls::server::ResolvesServerCertUsingSni;
+    use tokio::io::AsyncWriteExt;
+
+    /// A first message of 64 KiB in records of 16 KiB, of which three come.
+    fn unfinished() -> Vec<u8> {
+        let mut message = vec![0; 3 << 14];
+        message[..4].copy_from_slice(&[1, 0, 0xff, 0]);
+        message.chunks(1 << 14).flat_map(|part| [&[22, 3, 1, 0x40, 0], part].concat()).collect()
+    }
+
+    /// The TLS library holds all of a message until it is complete, and strangers send it.
+    #[tokio::test]
+    async fn unfinished_handshakes_have_a_bound() {
+        let account = Account::new(BYTES_MIN);
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let hello = unfinished();
+        let fit = account.strangers.bytes() / (hello.len() - HEAD_FREE_BYTES);
+        let (mut theirs, mut held) = (Vec::new(), Vec::new());
+        for n in 0..=fit {
+            let (mut client, server) = tokio::io::duplex(hello.len());
+            client.write_all(&hello).await.unwrap();
+            theirs.push(client);
+            let mut handshake = Box::pin(encrypt(acceptor.clone(), server, &account));
+            // So that it may read all of it at once.
+            tokio::task::yield_now().await;
+            let refused = (&mut handshake).now_or_never().map(|agreed| agreed.map(drop).unwrap_err().to_string());
+            assert_eq!(refused.is_some(), n == fit, "{n}: {refused:?}");
+            assert!(refused.is_none_or(|why| why.contains("too much memory")));
+            held.push(handshake);
+        }
+    }
 }

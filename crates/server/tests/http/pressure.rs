@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const CROWD_ADDRESS: &str = "127.0.0.2";
@@ -172,6 +173,14 @@ fn beanstalk_of(server: &Server) -> SocketAddr {
 
 fn nothing(_: &Pressed) {}
 
+fn push_small(p: &Pressed, jobs: usize) {
+    let job = json!({"payload": 1, "kind": "k".repeat(100)});
+    p.ask("POST", "/v1/queues/small/jobs", &Value::from(vec![job; jobs]));
+}
+
+/// Numbers that make a name new.
+static NEW: AtomicUsize = AtomicUsize::new(0);
+
 /// A receiver that never answers.
 static SILENT: LazyLock<TcpListener> = LazyLock::new(|| TcpListener::bind("127.0.0.1:0").unwrap());
 
@@ -300,6 +309,34 @@ const TABLE: &[Row] = &[
         then: nothing,
     },
     Row {
+        // Each stream begins with what has happened, and then more happens.
+        what: "unread streams of events",
+        each: 8,
+        prepare: |p| push_small(p, 100),
+        press: |p, _| p.unread("GET", "/v1/events?recent=true", ""),
+        is_answered: true,
+        then: |p| push_small(p, 1_000),
+    },
+    Row {
+        what: "unread pages of the dashboard",
+        each: 4,
+        prepare: |p| p.push_large("q", 40, 500_000),
+        press: |p, _| p.unread("GET", "/jobs?queue=q", ""),
+        is_answered: true,
+        then: |p| drop(p.ask("GET", "/jobs?queue=q", &Value::Null)),
+    },
+    Row {
+        what: "waits for a lock",
+        each: 8,
+        prepare: |p| drop(p.ask("PUT", "/v1/locks/l", &json!({"owner": "holder", "ttl": "1h"}))),
+        press: |p, _| {
+            let owner = format!("{:0>190}", NEW.fetch_add(1, Ordering::Relaxed));
+            p.unread("PUT", "/v1/locks/l", &json!({"owner": owner, "wait": "60s"}).to_string())
+        },
+        is_answered: false,
+        then: nothing,
+    },
+    Row {
         what: "jobs that are peeked and not read",
         each: 4,
         prepare: |p| p.push_large("default", 1, 1_000_000),
@@ -410,6 +447,18 @@ const LONG: &[Row] = &[
             let queue = p.ask("GET", "/v1/queues/q", &Value::Null);
             assert_eq!((&queue["scheduled"], &queue["ready"]), (&json!(2_000), &json!(0)), "{queue}");
         },
+    },
+    Row {
+        what: "names of queues",
+        each: 1,
+        prepare: nothing,
+        press: |p, _| {
+            let job = || json!({"queue": format!("n{:0>190}", NEW.fetch_add(1, Ordering::Relaxed)), "payload": 1});
+            let jobs: Vec<_> = (0..200).map(|_| job()).collect();
+            p.unread("POST", "/v1/jobs", &Value::from(jobs).to_string())
+        },
+        is_answered: true,
+        then: nothing,
     },
     Row {
         what: "tubes that are listed and not read",

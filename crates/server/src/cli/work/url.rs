@@ -72,6 +72,8 @@ impl Courier {
         let Target::Url(endpoint) = target else { unreachable!("it was made with a URL") };
         let route = Route::new(&endpoint, args.webhook.rules()).map_err(unfit)?;
         let sender = Sender::new(&args.webhook).map_err(|error| Failure::usage(error.to_string()))?;
+        // All are to one host, and each of so many may be kept.
+        sender.admit(concurrency, concurrency);
         Ok(Self { route, sender, pace: SharedPace::new(concurrency), stop })
     }
 

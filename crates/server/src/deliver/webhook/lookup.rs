@@ -9,6 +9,8 @@
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use hyper_util::client::legacy::connect::dns::Name;
+use redis::RedisFuture;
+use redis::io::AsyncDNSResolver;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -42,7 +44,7 @@ type Lookup = Shared<BoxFuture<'static, Looked>>;
 
 /// The system's resolver; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Resolver(Arc<Inner>);
+pub(in crate::deliver) struct Resolver(Arc<Inner>);
 
 struct Inner {
     look_up: fn(&str) -> io::Result<Vec<SocketAddr>>,
@@ -84,11 +86,12 @@ impl Lane {
 
 impl Resolver {
     /// As the system does.
-    pub(super) fn of_system() -> Self {
+    pub(in crate::deliver) fn of_system() -> Self {
         Self::new(|name| Ok((name, 0).to_socket_addrs()?.collect()))
     }
 
-    fn new(look_up: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Self {
+    /// With this in place of the system's call.
+    pub(in crate::deliver) fn new(look_up: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Self {
         Self(Arc::new(Inner { look_up, names: Mutex::default(), found: Lane::new(), others: Lane::new() }))
     }
 
@@ -156,6 +159,22 @@ impl Service<Name> for Resolver {
                 Ok(addresses) => Ok(Vec::from(&*addresses).into_iter()),
                 Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
             }
+        })
+    }
+}
+
+/// Each name is a queue here: there are few, of servers that the operator has named.
+impl AsyncDNSResolver for Resolver {
+    fn resolve<'a, 'b: 'a>(
+        &'a self,
+        host: &'b str,
+        port: u16,
+    ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
+        let lookup = QUEUE.sync_scope(host.into(), || self.look_up(host));
+        Box::pin(async move {
+            let mut addresses = lookup.await.map_err(|error| io::Error::new(error.kind(), error.to_string()))?.to_vec();
+            addresses.iter_mut().for_each(|address| address.set_port(port));
+            Ok(Box::new(addresses.into_iter()) as Box<_>)
         })
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Every address is checked before anything is sent to it: those in URLs when they are read, those of names when they are
 //! resolved for a connection. Redirects are not followed, and no proxy is used. Other modules decide when to deliver, and
-//! how many deliveries run at a time.
+//! how many deliveries run at a time, and how many connections there may be ([`Sender::admit`]).
 
 mod address;
+mod connections;
 mod keys;
 mod lookup;
 mod reply;
@@ -15,11 +16,13 @@ mod signature;
 
 pub(crate) use address::Rules;
 pub(crate) use keys::Keys;
+pub(super) use lookup::Resolver;
 pub(crate) use route::Route;
 
 use super::delivered::{Delivered, Sign};
 use crate::file_error::FileError;
 use bytes::Bytes;
+use connections::{Connections, Counted};
 use duetime_core::api::{Span, show_bytes};
 use duetime_core::error::system_words;
 use duetime_core::{Job, Millis};
@@ -31,7 +34,6 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use lookup::Resolver;
 use resolver::Guarded;
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -45,8 +47,6 @@ use tokio_util::task::AbortOnDropHandle;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How long a connection that is not used is kept: less than most servers keep it.
 const IDLE_MAX: Duration = Duration::from_secs(20);
-/// Connections to one host that are kept while they are not used.
-const IDLE_CONNECTIONS_MAX: usize = 1_024;
 /// How often a request is sent again that the receiver refused without looking at it.
 const REFUSALS_MAX: usize = 3;
 /// How long the body of an answer may take: the job's outcome does not depend on it.
@@ -87,40 +87,43 @@ pub(crate) enum Error {
     Roots(#[from] duetime::Error),
 }
 
-type Tcp = HttpConnector<Guarded>;
+type Tcp = Counted<HttpConnector<Guarded>>;
 
 /// Sends webhooks.
 pub(crate) struct Sender {
     encrypted: Client<HttpsConnector<Tcp>, Full<Bytes>>,
     plain: Client<Tcp, Full<Bytes>>,
     keys: Arc<Keys>,
+    connections: Connections,
     _watch: AbortOnDropHandle<()>,
 }
 
 impl Sender {
-    /// Must be called in a tokio runtime, which carries the connections.
+    /// Must be called in a tokio runtime, which carries the connections. It waits until connections are admitted.
     ///
     /// # Errors
     /// If a given file cannot be used.
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
         let keys = Arc::new(Keys::open(args.webhook_keys.clone())?);
         let tls = duetime::server::tls_config(args.webhook_ca.as_deref())?;
-        let (rules, resolver) = (args.rules(), Resolver::of_system());
+        let (rules, resolver, connections) = (args.rules(), Resolver::of_system(), Connections::none());
+        let connector = |is_plain| Counted::new(connector(resolver.clone(), rules, is_plain), connections.clone());
         let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls)
             .https_only()
             .enable_all_versions()
-            .wrap_connector(connector(resolver.clone(), rules, false));
+            .wrap_connector(connector(false));
         let mut client = Client::builder(TokioExecutor::new());
-        client
-            .timer(TokioTimer::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_MAX)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX);
-        let (encrypted, plain) = (client.build(https), client.build(connector(resolver, rules, true)));
+        client.timer(TokioTimer::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_MAX);
+        let (encrypted, plain) = (client.build(https), client.build(connector(true)));
         let watched = keys.clone();
         let watch = AbortOnDropHandle::new(tokio::spawn(async move { watched.watch().await }));
-        Ok(Self { encrypted, plain, keys, _watch: watch })
+        Ok(Self { encrypted, plain, keys, connections, _watch: watch })
+    }
+
+    /// Makes room for this many connections that are kept for later deliveries, and for this many that are used once.
+    pub(crate) fn admit(&self, kept: usize, once: usize) {
+        self.connections.admit(kept, once);
     }
 
     /// The keys that it signs with.
@@ -217,7 +220,7 @@ fn is_unprocessed(error: &legacy::Error) -> bool {
     false
 }
 
-fn connector(resolver: Resolver, rules: Rules, is_plain: bool) -> Tcp {
+fn connector(resolver: Resolver, rules: Rules, is_plain: bool) -> HttpConnector<Guarded> {
     let mut connector = HttpConnector::new_with_resolver(Guarded::new(resolver, rules.reach(is_plain)));
     connector.enforce_http(false);
     connector.set_nodelay(true);

@@ -1,13 +1,13 @@
 //! `GET /v1/events`: what happens to jobs, as server-sent events.
 //!
-//! A stream needs little memory: all streams read from the engine's ring, and the HTTP library asks for the next text only
-//! after it has sent the previous one. If a reader falls a whole ring behind, its stream ends with `lost`. The reader then
+//! A stream needs little memory: all streams read from the engine's ring, and few texts of each are in memory at once, since the HTTP
+//! library would ask for many before it has sent the first. If a reader falls a whole ring behind, its stream ends with `lost`. The reader then
 //! reconnects and reads the state of jobs again.
 
 use crate::access::{Caller, STREAMS_MAX, Scope};
 use crate::http::app::App;
 use crate::http::call::Asked;
-use crate::http::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, EVENTS_TOGETHER, HEARTBEAT_EVERY};
+use crate::http::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, EVENT_TEXTS_MAX, EVENTS_TOGETHER, HEARTBEAT_EVERY};
 use crate::http::middleware::access;
 use crate::http::problem::refuse;
 use crate::http::reply::Answered;
@@ -21,8 +21,9 @@ use futures_util::stream;
 use serde_json::json;
 use std::convert::Infallible;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 /// When a client that lost its stream should reconnect, in milliseconds.
@@ -77,12 +78,13 @@ pub(crate) async fn events(Asked(app, caller, query): Asked) -> Answered {
         opening: Some(opening),
         not_before: Instant::now(),
         turn: None,
+        texts: Arc::new(Semaphore::new(EVENT_TEXTS_MAX)),
         _room: (slot, of_token),
     };
     let body = stream::unfold(Some(stream), |stream| async {
         let mut stream = stream?;
         let (text, goes_on) = stream.next().await;
-        Some((Ok::<_, Infallible>(Bytes::from(text)), goes_on.then_some(stream)))
+        Some((Ok::<_, Infallible>(Bytes::from_owner(text)), goes_on.then_some(stream)))
     });
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store"), BUFFERING];
     Ok((headers, Body::from_stream(body)).into_response())
@@ -100,31 +102,48 @@ struct EventStream {
     not_before: Instant,
     /// Ends when it is the reader's turn to learn that something happened.
     turn: Option<BoxFuture<'static, ()>>,
+    /// Room for texts that are not sent yet.
+    texts: Arc<Semaphore>,
     _room: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+}
+
+/// A text, and its room until it is sent. Heartbeats and the last text take none.
+struct Text {
+    text: String,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
 }
 
 impl EventStream {
     /// The next text, and whether there is more to come.
-    async fn next(&mut self) -> (String, bool) {
+    async fn next(&mut self) -> (Text, bool) {
         if let Some(opening) = self.opening.take() {
-            return (opening, true);
+            return (Text { text: opening, _room: self.texts.clone().try_acquire_owned().ok() }, true);
         }
-        let (app, reader) = (self.app.clone(), self.caller.clone());
+        let (app, reader, texts) = (self.app.clone(), self.caller.clone(), self.texts.clone());
         let check = || access::check_any(&reader, Scope::Read);
         let next = async {
-            match self.every {
+            let room = texts.acquire_owned().await.expect("it is never closed");
+            let (text, goes_on) = match self.every {
                 None => self.transitions().await,
                 Some(every) => self.activity(every).await,
-            }
+            };
+            (Text { text, _room: Some(room) }, goes_on)
         };
-        let (text, goes_on) = tokio::select! {
+        let stopping = || (Text { text: last(STOPPING), _room: None }, false);
+        let next = tokio::select! {
             biased;
-            () = app.stopping.cancelled() => return (last(STOPPING), false),
-            _ = reader.until_lost(check) => return (last(STOPPING), false),
+            () = app.stopping.cancelled() => return stopping(),
+            _ = reader.until_lost(check) => return stopping(),
             next = next => next,
-            () = tokio::time::sleep(HEARTBEAT_EVERY) => (":\n\n".to_owned(), true),
+            () = tokio::time::sleep(HEARTBEAT_EVERY) => (Text { text: ":\n\n".to_owned(), _room: None }, true),
         };
-        if check().is_ok() { (text, goes_on) } else { (last(STOPPING), false) }
+        if check().is_ok() { next } else { stopping() }
     }
 
     /// Transitions since the last text. Cancel safe.
@@ -199,11 +218,12 @@ mod tests {
     use crate::deliver::Policy;
     use crate::http::limits::ACTIVITY_EVERY;
     use crate::http::listener_config::ListenerConfig;
+    use duetime_core::NewJob;
     use duetime_core::engine::{Options, Stores};
     use duetime_core::{Engine, SystemClock};
     use duetime_store::sqlite::Sqlite;
+    use futures_util::FutureExt;
     use http_body_util::BodyExt;
-    use std::sync::Arc;
 
     async fn app() -> App {
         let sqlite = Arc::new(Sqlite::memory().unwrap());
@@ -243,6 +263,21 @@ mod tests {
             assert!(std::str::from_utf8(&frame).unwrap().contains(text), "{frame:?}");
             assert_eq!(begin.elapsed().as_secs(), seconds);
         }
+    }
+
+    /// The HTTP library took 16 texts of each stream that is not read.
+    #[tokio::test]
+    async fn few_texts_of_a_stream_that_is_not_read_are_in_memory() {
+        let app = app().await;
+        let mut body = open(&app).await.unwrap().into_body();
+        let job = NewJob { queue: "q".into(), ..NewJob::new(*b"x") };
+        app.engine.push(vec![job; 1_000]).await.unwrap();
+        let unread = [body.frame().await, body.frame().await];
+        assert!(body.frame().now_or_never().is_none());
+        // There was one.
+        drop(unread);
+        let next = body.frame().now_or_never().unwrap().unwrap().unwrap();
+        assert!(next.data_ref().unwrap().starts_with(b"event: pushed"));
     }
 
     #[tokio::test]

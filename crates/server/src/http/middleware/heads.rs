@@ -1,4 +1,5 @@
-//! Counts what is read of a head that is not complete: it comes from anyone, and the HTTP library holds all of it.
+//! Counts what is read of a head that is not complete: it comes from anyone, and the HTTP library holds all of it. A TLS handshake is
+//! counted in the same way below the encryption: the TLS library holds up to 64 KiB of it.
 //!
 //! Each connection may hold a little without a share. Beyond that it takes one of the budget for strangers, and is closed if there is none.
 //! The share is given back when the head is complete. Bodies are counted where they are read.
@@ -57,7 +58,7 @@ impl Head {
         counted.read += bytes;
         let more = counted.read.saturating_sub(HEAD_FREE_BYTES + counted.share.bytes());
         if more > 0 && counted.share.try_grow(more).is_err() {
-            return Err(io::Error::other("the unfinished heads of all connections use too much memory"));
+            return Err(io::Error::other("the unfinished heads and handshakes of all connections use too much memory"));
         }
         Ok(())
     }

@@ -4,8 +4,11 @@ use super::{BUDGETS, MEMORY_BYTES_MAX, Pressed, beanstalk_of};
 use crate::http::client::Connection;
 use crate::http::server::{Server, command_with_files, eventually, store_in};
 use serde_json::{Value, json};
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// With few descriptors a server shares them out: neither its listeners nor its deliveries take those of the store.
 #[test]
@@ -39,6 +42,76 @@ fn few_descriptors_are_shared_out() {
     drop(held);
     assert!(last < FILES, "{last}");
     assert_eq!(server.reserve(100).len(), 20);
+}
+
+/// Whether receivers answer.
+type Gate = Arc<(Mutex<bool>, Condvar)>;
+
+/// A receiver for each of this many queues. It keeps connections, and answers on them once that is set.
+fn receivers(count: usize) -> (Vec<SocketAddr>, Gate, Arc<AtomicUsize>) {
+    let (answers, received) = (Arc::new((Mutex::new(false), Condvar::new())), Arc::new(AtomicUsize::new(0)));
+    let start = |_| {
+        let (answers, received) = (answers.clone(), received.clone());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // A queue has one delivery at a time here.
+        std::thread::spawn(move || {
+            for mut connection in listener.incoming().flatten() {
+                let (mut read, mut byte) = (Vec::new(), [0]);
+                while connection.read(&mut byte).unwrap_or(0) > 0 {
+                    read.extend(byte);
+                    if read.ends_with(b"\r\n\r\n1") {
+                        received.fetch_add(1, Ordering::SeqCst);
+                        let answer = answers.0.lock().unwrap();
+                        drop(answers.1.wait_while(answer, |answer| !*answer).unwrap());
+                        let _ = connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+                        read.clear();
+                    }
+                }
+            }
+        });
+        address
+    };
+    ((0..count).map(start).collect(), answers, received)
+}
+
+/// Each queue had a delivery at least, and each receiver a connection that was kept: more than there are descriptors.
+#[test]
+fn more_targets_than_descriptors_take_turns() {
+    const FILES: usize = 256;
+    const QUEUES: usize = 200;
+    /// Connections of deliveries, of which a quarter may be kept.
+    const SHARE: usize = 24;
+    /// Of the requests meanwhile.
+    const OTHERS: usize = 12;
+    let (receivers, answers, received) = receivers(QUEUES);
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(&folder);
+    let arguments = ["--store", store.to_str().unwrap(), "--beanstalk", "127.0.0.1:0", "--webhook-allow-private"];
+    let server = Server::with_files(FILES, &arguments);
+    for (n, receiver) in receivers.iter().enumerate() {
+        let target = json!({"url": format!("http://{receiver}/"), "timeout": "5m"});
+        server.put(&format!("/v1/queues/to-{n}"), &json!({"target": target})).ok();
+    }
+    let before = server.descriptors();
+    let jobs = (0..QUEUES).map(|n| json!({"queue": format!("to-{n}"), "payload": 1}));
+    server.post("/v1/jobs", &jobs.collect()).ok();
+    eventually(|| received.load(Ordering::SeqCst) >= SHARE * 3 / 4);
+    let mut most = 0;
+    for _ in 0..20 {
+        server.push(&json!({"payload": 1}));
+        server.get("/readyz").ok();
+        most = most.max(server.descriptors());
+    }
+    *answers.0.lock().unwrap() = true;
+    answers.1.notify_all();
+    eventually(|| {
+        most = most.max(server.descriptors());
+        received.load(Ordering::SeqCst) == QUEUES
+    });
+    assert!(most <= before + SHARE + OTHERS, "{before} before, {most} then");
+    assert_eq!(server.reserve(100).len(), 20);
+    server.get("/readyz").ok();
 }
 
 /// A limit that is too low for any server is said at the start.

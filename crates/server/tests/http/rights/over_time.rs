@@ -108,6 +108,35 @@ fn a_body_that_arrives_after_the_right_is_lost_does_nothing() {
     }
 }
 
+#[test]
+fn a_form_that_arrives_after_the_right_is_lost_does_nothing() {
+    for loss in LOSSES {
+        let world = World::new();
+        let (token, before) = (token(&world), world.state());
+        let cookie = format!("duetime={token}");
+        let page = world.server.send("GET", "/queues/orders.a", &[("cookie", &cookie)], "").body;
+        let form = page.split_once("name=\"form\" value=\"").and_then(|(_, rest)| rest.split('"').next()).unwrap();
+        let body = url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs([("form", form), ("do", "purge")])
+            .finish();
+        let headers = [
+            ("cookie", &*cookie),
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("sec-fetch-site", "same-origin"),
+            ("expect", "100-continue"),
+        ];
+        let bytes = request("POST", "/queues/orders.a", &headers, &body);
+        let mut connection = world.server.connect();
+        connection.send(&bytes[..bytes.len() - body.len()]);
+        assert_eq!(connection.reply().status, 100);
+        loss.happen(&world, &token);
+        connection.send(body);
+        let reply = connection.reply();
+        assert!(!reply.header("location").is_some_and(|to| to.starts_with("/queues")), "{loss:?}: {reply:?}");
+        assert_eq!(world.state(), before, "{loss:?}");
+    }
+}
+
 /// Whether a schema has a field `wait`.
 fn waits(document: &Value, schema: &Value) -> bool {
     match schema {
