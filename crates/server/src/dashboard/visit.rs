@@ -15,6 +15,7 @@ use axum::http::header::HOST;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method};
 use axum::response::Response;
+use duetime_core::Engine;
 use duetime_core::api::Attention;
 use duetime_core::{Error, Millis};
 use maud::Markup;
