@@ -399,7 +399,7 @@ mod tests {
         let entries = |count: usize, bytes: usize| -> Vec<OutboxEntry> {
             let payload: Arc<[u8]> = vec![0; bytes].into();
             let job = |n: usize| Job { payload: payload.clone(), ..crate::testing::fixtures::job(n as u64) };
-            (0..count).map(|n| OutboxEntry::Changed(job(n))).collect()
+            (1..=count).map(|n| OutboxEntry::Changed(job(n))).collect()
         };
         let waiting = || SOON_MAX - soon.added.capacity();
         soon.add(entries(2, 4));
@@ -411,7 +411,7 @@ mod tests {
         // Alone it finds room, however large.
         soon.add(entries(1, 11));
         assert_eq!(waiting(), 4);
-        soon.add(entries(SOON_MAX, 0));
+        soon.add(entries(SOON_MAX, 1));
         soon.free(11);
         soon.add(entries(1, 10));
         assert_eq!(waiting(), 5, "what found no place took no bytes");
