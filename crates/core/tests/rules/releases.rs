@@ -42,7 +42,8 @@ fn a_released_job_ends_at_its_age() {
             assert!(ended.error.is_some_and(|error| error.message.contains("`max_age`")));
         }
     }
-    assert!(again(after_unclaimed(&attempt(1), T0 + DAY_MS)).is_release);
+    let unclaimed = again(after_unclaimed(&attempt(1), T0 + DAY_MS));
+    assert_eq!((unclaimed.attempt, unclaimed.is_release), (0, false), "nobody has had it");
     let gone = again(after_abandonment(&attempt(1), T0 + DAY_MS));
     assert_eq!((gone.attempt, gone.is_release), (1, false), "its holder has gone");
 }
