@@ -411,8 +411,8 @@ mod tests {
         // Alone it finds room, however large.
         soon.add(entries(1, 11));
         assert_eq!(waiting(), 4);
-        soon.add(entries(SOON_MAX, 1));
         soon.free(11);
+        soon.add(entries(SOON_MAX, 1));
         soon.add(entries(1, 10));
         assert_eq!(waiting(), 5, "what found no place took no bytes");
     }

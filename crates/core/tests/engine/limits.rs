@@ -2,10 +2,8 @@
 
 use super::fixture::{Bench, job, request};
 use duetime_core::api::{Span, Timestamp};
-use duetime_core::engine::{Outcome, Query, QueueSettings, ReserveRequest, Source};
-use duetime_core::limits::{
-    DELAY_MS_MAX, HOUR_MS, LEASE_MS_MAX, SCHEDULE_PAYLOAD_BYTES_MAX, SCHEDULES_BYTES_MAX, TARGETS_BYTES_MAX,
-};
+use duetime_core::engine::{Outcome, Query, ReserveRequest, Source};
+use duetime_core::limits::{DELAY_MS_MAX, HOUR_MS, LEASE_MS_MAX, SCHEDULE_PAYLOAD_BYTES_MAX, SCHEDULES_BYTES_MAX};
 use duetime_core::ports::Registry as _;
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Error, NewJob, Receipt, Schedule, Timing};
@@ -58,31 +56,6 @@ async fn all_schedules_together_have_a_bound_in_bytes() {
     assert!(field(&refused) == "schedule" && refused.to_string().contains("together"), "{refused}");
     bench.ledger.remove("schedule", "s1", None).await.unwrap();
     bench.engine.set_schedule("more", large()).await.unwrap();
-}
-
-/// Every process holds them all.
-#[tokio::test(start_paused = true)]
-async fn all_targets_together_have_a_bound_in_bytes() {
-    let bench = Bench::new().await;
-    let value = "x".repeat(2_000);
-    let headers: Vec<String> = (0..32).map(|n| format!("\"x-{n}\":\"{value}\"")).collect();
-    let target = format!("{{\"url\":\"http://127.0.0.1/\",\"headers\":{{{}}}}}", headers.join(","));
-    let large = |queue: String| {
-        let (engine, target) = (bench.engine.clone(), Some(target.parse().unwrap()));
-        async move { engine.configure(&queue, QueueSettings { target, ..QueueSettings::default() }).await }
-    };
-    let mut count = 0;
-    let refused = loop {
-        match large(format!("q{count}")).await {
-            Ok(_) => count += 1,
-            Err(error) => break error,
-        }
-    };
-    assert!(field(&refused) == "target" && refused.to_string().contains("together"), "{refused}");
-    assert!((TARGETS_BYTES_MAX / 80_000..TARGETS_BYTES_MAX / 64_000).contains(&count), "{count}");
-    large("q0".into()).await.unwrap();
-    bench.engine.configure("q1", QueueSettings::default()).await.unwrap();
-    large("another".into()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -238,6 +238,25 @@ mod tests {
         assert!(second > first && settings.of(QUEUE).max_running == Some(3));
     }
 
+    /// Every process holds them all.
+    #[tokio::test(start_paused = true)]
+    async fn all_targets_together_have_a_bound_in_bytes() {
+        let fixture = Fixture::new().await;
+        let settings = &fixture.services.settings;
+        let headers: Vec<String> = (0..32).map(|n| format!("\"x-{n}\":\"{}\"", "x".repeat(2_000))).collect();
+        let text = format!("{{\"url\":\"http://127.0.0.1/\",\"headers\":{{{}}}}}", headers.join(","));
+        let target: Target = text.parse().unwrap();
+        let count = TARGETS_BYTES_MAX / target.held_bytes();
+        let large = QueueSettings { target: Some(target), ..QueueSettings::default() };
+        (0..count).for_each(|n| settings.set(format!("q{n}").into(), large.clone()));
+        let configure = async |queue: &str| settings.configure(queue, large.clone()).await;
+        let refused = configure("another").await.unwrap_err().to_string();
+        assert!(refused.contains("all queues together"), "{refused}");
+        configure("q0").await.unwrap();
+        settings.set("q1".into(), QueueSettings::default());
+        configure("another").await.unwrap();
+    }
+
     /// The code that delivers knows fewer layouts than when it was set.
     #[tokio::test(start_paused = true)]
     async fn a_stored_target_that_would_be_refused_today_does_not_keep_others_from_changing() {

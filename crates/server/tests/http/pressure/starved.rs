@@ -114,6 +114,33 @@ fn more_targets_than_descriptors_take_turns() {
     server.get("/readyz").ok();
 }
 
+/// A delivery that waits for its turn has not begun: without its target, its job is there for workers.
+#[test]
+fn a_delivery_that_waits_for_its_turn_is_given_back_with_its_target() {
+    const QUEUES: usize = 60;
+    /// Three quarters of the share of deliveries.
+    const TURNS: usize = 18;
+    let (receivers, _answers, received) = receivers(QUEUES);
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(&folder);
+    let arguments = ["--store", store.to_str().unwrap(), "--beanstalk", "127.0.0.1:0", "--webhook-allow-private"];
+    let server = Server::with_files(256, &arguments);
+    for (n, receiver) in receivers.iter().enumerate() {
+        let target = json!({"url": format!("http://{receiver}/"), "timeout": "5m"});
+        server.put(&format!("/v1/queues/to-{n}"), &json!({"target": target})).ok();
+    }
+    let jobs = (0..QUEUES).map(|n| json!({"queue": format!("to-{n}"), "payload": 1}));
+    server.post("/v1/jobs", &jobs.collect()).ok();
+    let all = |what: &str| -> u64 {
+        (0..QUEUES).map(|n| server.get(&format!("/v1/queues/to-{n}")).ok()[what].as_u64().unwrap()).sum()
+    };
+    eventually(|| all("running") == QUEUES as u64 && received.load(Ordering::SeqCst) == TURNS);
+    for n in 0..QUEUES {
+        server.put(&format!("/v1/queues/to-{n}"), &json!({"target": null})).ok();
+    }
+    eventually(|| all("ready") == (QUEUES - TURNS) as u64);
+}
+
 /// A limit that is too low for any server is said at the start.
 #[test]
 fn too_few_descriptors_are_told_at_the_start() {

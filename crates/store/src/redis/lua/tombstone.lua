@@ -5,7 +5,7 @@ local known = {}
 for i = 5, #ARGV, 2 do
   local id = ARGV[i]
   local version, epoch, stage, ends = tombstone_of(id)
-  if redis.call('HEXISTS', BODY, id) == 1 then
+  if redis.call('HSTRLEN', BODY, id) > 0 then
     known[#known + 1] = id
   else
     local least = math.max(version or 0, tonumber(ARGV[i + 1]) + 1)
