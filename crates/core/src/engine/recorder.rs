@@ -60,7 +60,7 @@ impl Soon {
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         match self.added.try_reserve_many(entries.len()) {
             Ok(room) if before == 0 || before + bytes <= self.bytes_max => {
-                room.zip(entries).for_each(|(place, entry)| place.send(entry))
+                room.zip(entries).for_each(|(place, entry)| place.send(entry));
             }
             _ => self.free(bytes),
         }
