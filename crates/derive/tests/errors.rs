@@ -1,4 +1,4 @@
-//! What the compiler says of a wrong `#[job(…)]`: each file of `errors` has its output beside it. If the output changes on purpose, run
+//! The compiler's output for a wrong `#[job(…)]`: each file of `errors` has its output beside it. If the output changes on purpose, run
 //! `TRYBUILD=overwrite cargo test -p duetime-derive`, and read the diff.
 
 #[test]

@@ -17,7 +17,7 @@ pub const TIMEOUT_MS_DEFAULT: u64 = 30 * SECOND_MS;
 pub const TIMEOUT_MS_MAX: u64 = 30 * MINUTE_MS;
 /// Most headers of one target.
 pub const HEADERS_MAX: usize = 32;
-/// What a header takes in memory besides its text: two strings, with what their allocations take.
+/// Bytes of a header in memory besides its text: two strings and their allocations.
 const HEADER_BYTES: usize = 2 * (size_of::<String>() + 16);
 /// Most final statuses of one target.
 pub const FINAL_STATUSES_MAX: usize = 32;

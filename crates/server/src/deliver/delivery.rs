@@ -83,7 +83,7 @@ impl Delivery {
         }
     }
 
-    /// Whether the delivery of a job has a connection of its own.
+    /// Whether the delivery of a job needs one of the bounded connections.
     pub(super) fn connects(&self, job: &Job) -> bool {
         let own = job.options().target.as_ref();
         own.map_or_else(|| matches!(self, Self::Webhook(_)), |own| matches!(**own, Target::Url(_)))

@@ -550,7 +550,7 @@ async fn tagged_jobs_are_forgotten_in_parts() {
     let link = Link::to(&server);
     let s = link.subject(true).await;
     let tagged = jobs(&s, 1..=N, MIB).into_iter().map(|job| Job { tags: Arc::from(["order".into()]), ..job });
-    // In a reading of its own each: they take a while.
+    // One reading for all of them would be too old for the last ones.
     for job in tagged {
         put(&s, vec![job]).await;
     }
