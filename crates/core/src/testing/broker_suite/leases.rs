@@ -84,16 +84,20 @@ pub async fn a_lease_of_a_clock_that_was_ahead_is_no_longer(s: Subject) {
     assert_eq!(s.crashed().await, [id(2)], "the other one was given for longer");
 }
 
-/// A row with a lease is put as running; its worker keeps its receipt, but no longer than the time left.
-pub async fn a_restored_lease_has_the_time_left(s: Subject) {
-    let leased = |n, left_ms| Job {
+/// A job as a row shows it whose lease ends this long after [`T0`].
+fn leased(n: u64, left_ms: u64) -> Job {
+    Job {
         version: T0,
         epoch: T0 - 1,
         attempt: 1,
         started_at: Some(Timestamp(T0 - 1)),
         lease_until: Some(Timestamp(T0 + left_ms)),
         ..job(n)
-    };
+    }
+}
+
+/// A row with a lease is put as running; its worker keeps its receipt, but no longer than the time left.
+pub async fn a_restored_lease_has_the_time_left(s: Subject) {
     assert_eq!(s.put(&[leased(1, 10_000), leased(2, 20_000), leased(3, 0)]).await, [Put::Held; 3]);
     assert_eq!(s.handed_out(10).await, []);
     assert_eq!(s.get(id(1)).await, Some(leased(1, 10_000)));
@@ -109,16 +113,8 @@ pub async fn a_restored_lease_has_the_time_left(s: Subject) {
     assert_eq!(s.settle(leased(2, 20_000).receipt(), success()).await, Some(State::Succeeded));
 }
 
-/// Each is on one page, in the order of the ends of the leases.
+/// Each is on one page.
 pub async fn running_jobs_are_shown_page_by_page(s: Subject) {
-    let leased = |n, left_ms| Job {
-        version: T0,
-        epoch: T0 - 1,
-        attempt: 1,
-        started_at: Some(Timestamp(T0 - 1)),
-        lease_until: Some(Timestamp(T0 + left_ms)),
-        ..job(n)
-    };
     let other = Job { queue: "other".into(), ..leased(5, 15_000) };
     s.hold(&[leased(1, 30_000), leased(2, 10_000), leased(3, 10_000), leased(4, 20_000), other, job(6)]).await;
     let partitions: BTreeSet<u16> = [QUEUE, "other"].iter().map(|queue| s.broker.partition(queue)).collect();
