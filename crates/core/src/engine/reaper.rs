@@ -109,18 +109,20 @@ impl Reaper {
             DegradedCode::BrokerFull,
             expired.is_full.then(|| Error::Full("the broker has no room for new jobs".into())),
         );
-        let mut settles = Vec::with_capacity(expired.crashed.len());
+        let (mut settles, mut events) = (Vec::with_capacity(expired.crashed.len()), Vec::new());
         for job in &expired.crashed {
-            let outlasted = self.comparison.outlasted(job);
+            let is_blameless = rules::has_lapsed(job) || self.comparison.outlasted(job);
             let rule = |retry: &Retry, now, copy_id| {
-                if outlasted {
+                if is_blameless {
                     rules::after_abandonment(job, now)
                 } else {
                     rules::after_crash(job, retry, now, copy_id)
                 }
             };
-            let decided = self.settler.decide_by_rule(job, rule).await?;
-            settles.extend(decided.map(|decision| Settle::while_unchanged(job.clone(), decision)));
+            if let Some(decision) = self.settler.decide_by_rule(job, rule).await? {
+                settles.push(Settle::while_unchanged(job.clone(), decision));
+                events.push(if is_blameless { Observed::Released } else { Observed::Crashed });
+            }
         }
         if !expired.untaken.is_empty() {
             // The ledger is asked, and a slow one must not hold up the other jobs.
@@ -132,15 +134,19 @@ impl Reaper {
         let mut entries = Vec::new();
         if !settles.is_empty() {
             let settled = self.broker.settle(settles.clone()).await?;
-            for (settle, run) in settles.iter().zip(&settled.runs) {
-                if let (Some(job), Some(_)) = (&settle.read, run) {
-                    tracing::warn!(id = %job.id, queue = %job.queue, attempt = job.attempt, "a lease expired before its job \
-                     was settled: the worker crashed or is too slow");
+            for ((settle, run), event) in settles.iter().zip(&settled.runs).zip(&events) {
+                let (Some(job), Some(_)) = (&settle.read, run) else { continue };
+                let (id, queue, attempt) = (job.id, &job.queue, job.attempt);
+                if matches!(event, Observed::Released) {
+                    tracing::info!(%id, %queue, attempt, "a lease ended while nobody could extend it");
+                } else {
+                    tracing::warn!(%id, %queue, attempt, "a lease expired before its job was settled: the worker crashed \
+                     or is too slow");
                     log_end(job, &settle.decision);
                 }
             }
-            self.publisher
-                .observe_settled(&settles.iter().map(|settle| settle.receipt.id), &settled, |_, _| Observed::Crashed);
+            let ids = settles.iter().map(|settle| settle.receipt.id);
+            self.publisher.observe_settled(&ids, &settled, |place, _| events[place]);
             entries.extend(settled.entries);
         }
         if !edits.is_empty() {

@@ -228,6 +228,11 @@ pub fn lapse(job: &mut Job) {
     }
 }
 
+/// Whether its lease is the one that [`lapse`] made up: the broker lost the real one.
+pub fn has_lapsed(job: &Job) -> bool {
+    job.cancel_asked && job.lease_until == Some(job.updated_at)
+}
+
 /// Updates the version and the time of the last change.
 pub fn touch(job: &mut Job, now: Millis, numbers: Numbers) {
     job.version = numbers.after(job.version);

@@ -3,7 +3,7 @@
 mod apply;
 mod failure;
 
-pub use apply::{Remains, apply, edit, edit_ended, ended, lapse, lease, touch, unlease};
+pub use apply::{Remains, apply, edit, edit_ended, ended, has_lapsed, lapse, lease, touch, unlease};
 pub use failure::{
     Failure, Park, Release, after_abandonment, after_crash, after_expiry, after_failure, after_release, after_return,
     after_unclaimed, retry_plan,

@@ -24,6 +24,7 @@ use duetime_core::testing::shared::Presence;
 use duetime_core::testing::{ModelLedger, Shared, TokioClock};
 use duetime_core::{Due, Engine, Error, Job, JobId, KeyUntil, NewJob, Receipt, State};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// State that the engines share.
@@ -134,6 +135,12 @@ impl Node {
         let mut leases = self.leases().await;
         assert_eq!(leases.len(), 1);
         leases.remove(0)
+    }
+
+    /// Crashes that this engine has counted.
+    fn crashes(&self) -> u64 {
+        let queues = self.engine.metrics().queues();
+        queues.iter().map(|(_, queue)| queue.attempts_crashed.load(Ordering::Relaxed)).sum()
     }
 
     async fn settle(&self, receipt: Receipt, outcome: Outcome) -> Result<State, Error> {
@@ -305,7 +312,9 @@ async fn a_running_job_that_is_cancelled_does_not_run_again_after_a_flush_or_a_f
             assert!(leader.leases().await.is_empty(), "it falls back: {falls_back}");
             pass(Duration::from_millis(50)).await;
         }
-        assert_eq!(world.row(pushed.id).state(0), State::Cancelled);
+        let row = world.row(pushed.id);
+        assert_eq!((row.state(0), row.crashes, row.errors), (State::Cancelled, 0, Vec::new()), "{falls_back}");
+        assert_eq!(leader.crashes() + other.crashes(), 0);
         assert_eq!(other.complete(receipt).await, Err(Error::LeaseLost(receipt)));
     }
 }

@@ -198,6 +198,7 @@ async fn a_lease_that_ends_while_jobs_are_compared_is_no_crash() {
         seconds(8).await;
         let again = other.lease().await;
         assert_eq!((again.attempt, again.crashes), (2, u32::from(!is_compared)));
+        assert_eq!(other.crashes(), u64::from(!is_compared));
     }
 }
 
