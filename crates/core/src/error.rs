@@ -142,6 +142,10 @@ pub enum Error {
     #[error("the store is full: {0}; make room, then try again")]
     #[strum(serialize = "store_full")]
     Full(String),
+    /// There is as much of something as may be. The message says of what, how much, the limit, and what to do.
+    #[error("{0}")]
+    #[strum(serialize = "store_full")]
+    LimitReached(String),
     /// The store cannot be reached or written just now; try again.
     #[error("the store is unavailable: {0}; try again")]
     #[strum(serialize = "store_unavailable")]
@@ -199,6 +203,7 @@ impl Error {
             Self::LockHeld { .. }
                 | Self::QueueFull { .. }
                 | Self::Full(_)
+                | Self::LimitReached(_)
                 | Self::Unavailable(_)
                 | Self::Stopping
                 | Self::Backlog(_)
@@ -252,7 +257,7 @@ mod tests {
     fn codes_are_stable() {
         let codes = "invalid not_found key_conflict origin_reused version_mismatch version_mismatch lease_lost job_running \
                      already_finished not_due held_back job_live lock_held lock_lost queue_in_use queue_full schedule_not_found \
-                     store_full store_unavailable store_damaged store_held store_unusable stopping backlog";
+                     store_full store_full store_unavailable store_damaged store_held store_unusable stopping backlog";
         assert!(codes.split(' ').eq(Error::CODES.iter().copied()));
         assert_eq!(Error::Unavailable(String::new()).code(), "store_unavailable");
     }

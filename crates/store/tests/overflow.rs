@@ -152,7 +152,7 @@ async fn redis_alone_refuses_new_jobs_before_it_is_full() {
         }
     };
     assert_eq!(refused.code(), "store_full");
-    assert!(matches!(refused, Error::Full(_)));
+    assert!(matches!(refused, Error::LimitReached(_)));
     let is_said =
         || async { engine.health().degraded.iter().any(|what| what.detail.contains("has no room for new jobs")) };
     until("it to be said", is_said).await;

@@ -152,7 +152,7 @@ impl Problem {
                 problem.max_waiting = Some(*max_waiting);
             }
             Error::NoSchedule(name) => problem.schedule = Some(name.clone()),
-            Error::Full(reason) | Error::Unavailable(reason) | Error::Damaged(reason) => {
+            Error::Full(reason) | Error::LimitReached(reason) | Error::Unavailable(reason) | Error::Damaged(reason) => {
                 problem.reason = Some(reason.clone());
             }
             Error::Backlog(count) => problem.backlog = Some(*count),

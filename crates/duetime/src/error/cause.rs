@@ -212,7 +212,9 @@ fn of_core(error: &CoreError) -> ErrorKind {
         | CoreError::LockHeld { .. }
         | CoreError::QueueInUse { .. } => ErrorKind::Conflict,
         CoreError::LeaseLost(_) | CoreError::LockLost { .. } => ErrorKind::Lost,
-        CoreError::Full(_) | CoreError::QueueFull { .. } | CoreError::Backlog(_) => ErrorKind::Full,
+        CoreError::Full(_) | CoreError::LimitReached(_) | CoreError::QueueFull { .. } | CoreError::Backlog(_) => {
+            ErrorKind::Full
+        }
         CoreError::Damaged(_) => ErrorKind::Damaged,
         CoreError::Unavailable(_) | CoreError::Stopping | CoreError::Held { .. } => ErrorKind::Unavailable,
         // Each code has its kind: see the tests.
@@ -254,6 +256,7 @@ mod tests {
             (CoreError::QueueFull { queue: name.clone(), max_waiting: 1 }, ErrorKind::Full),
             (CoreError::NoSchedule(name), ErrorKind::NotFound),
             (CoreError::Full(text()), ErrorKind::Full),
+            (CoreError::LimitReached(text()), ErrorKind::Full),
             (CoreError::Unavailable(text()), ErrorKind::Unavailable),
             (CoreError::Damaged(text()), ErrorKind::Damaged),
             (CoreError::Held { path: text(), pid: 1 }, ErrorKind::Unavailable),

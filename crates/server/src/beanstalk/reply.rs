@@ -96,7 +96,7 @@ pub(super) fn word(error: &Error) -> &'static str {
         | Error::HeldBack(_)
         | Error::VersionMismatch { .. }
         | Error::KeyConflict { .. } => "NOT_FOUND",
-        Error::Full(_) | Error::Backlog(_) | Error::QueueFull { .. } => OUT_OF_MEMORY,
+        Error::Full(_) | Error::LimitReached(_) | Error::Backlog(_) | Error::QueueFull { .. } => OUT_OF_MEMORY,
         Error::Invalid { .. } => "BAD_FORMAT",
         error => {
             log(error);

@@ -213,7 +213,10 @@ impl<'a> Incoming<'a> {
         // The time for which it waited is not the sender's.
         self.second_ends = Instant::now() + SECOND;
         grown.map_err(|Exhausted| {
-            refuse("too_many_bodies", "other requests use all memory for requests at the moment; try again")
+            refuse(
+                "too_many_bodies",
+                "other requests use all memory for requests (--requests-memory-max) at the moment; try again",
+            )
         })
     }
 }

@@ -112,9 +112,12 @@ impl From<Error> for Problem {
     }
 }
 
+/// The reason, as answers have it.
+pub(super) const WITHHELD: &str = "see the server's log for the reason";
+
 fn withheld(error: &Error, without: fn(String) -> Error) -> Error {
     tracing::warn!(code = error.code(), "{error}");
-    without("see the server's log for the reason".to_owned())
+    without(WITHHELD.to_owned())
 }
 
 fn internal(error: &Error) -> Problem {

@@ -49,6 +49,16 @@ async fn what_a_store_says_stays_in_the_log() {
 }
 
 #[tokio::test]
+async fn a_limit_that_is_reached_is_named() {
+    let (app, registry) = app(Options::default()).await;
+    registry.fail(Error::LimitReached("9 are there, the limit; delete one".to_owned()));
+    let reply = ask(&app, "GET /v1/schedules", &[], "").await;
+    let problem = reply.json();
+    assert_eq!((reply.status.as_u16(), &problem["code"]), (507, &json!("store_full")));
+    assert_eq!(problem["detail"], "9 are there, the limit; delete one");
+}
+
+#[tokio::test]
 async fn who_stops_says_so() {
     let (app, _) = app(Options::default()).await;
     app.engine.stop().await.unwrap();

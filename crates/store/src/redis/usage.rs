@@ -126,9 +126,9 @@ impl Usage {
         let server = self.server();
         let used = server.used;
         match server.own_max(bytes_max) {
-            Some(max) if used >= max => Err(Error::Full(format!(
-                "Redis uses about {used} bytes of memory; new jobs are refused above {max}; raise its maxmemory, or let \
-                 workers catch up"
+            Some(max) if used >= max => Err(Error::LimitReached(format!(
+                "Redis uses about {used} bytes of memory, and new jobs are refused above {max}; raise its maxmemory, or \
+                 let workers catch up"
             ))),
             _ => Ok(()),
         }

@@ -21,7 +21,7 @@ async fn a_full_redis_takes_no_job_and_lets_workers_catch_up() {
     s.push(1..=20).await.unwrap();
     fill(&server);
     let error = s.push([21]).await.unwrap_err();
-    assert!(matches!(error, Error::Full(_)), "{error:?}");
+    assert!(matches!(error, Error::LimitReached(_)), "{error:?}");
     assert_eq!(error.code(), "store_full");
 
     let jobs = s.reserve(5).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_full_redis_is_connected_to() {
         let job = s.one().await;
         assert_eq!(s.settle(job.receipt(), success()).await.unwrap(), Some(State::Succeeded));
     }
-    assert!(matches!(s.push([4]).await, Err(Error::Full(_))));
+    assert!(matches!(s.push([4]).await, Err(Error::LimitReached(_))));
 }
 
 const MIB: u64 = 1 << 20;

@@ -38,7 +38,7 @@ impl Names {
     /// Whether there may be a queue of this name. From now on it counts.
     ///
     /// # Errors
-    /// [`Error::Full`] if it is new, and there are as many as there may be.
+    /// [`Error::LimitReached`] if it is new, and there are as many as there may be.
     pub(in crate::engine) fn admit(&self, queue: &Arc<str>) -> Result<(), Error> {
         if self.sets().names.contains(queue) {
             return Ok(());
@@ -48,8 +48,9 @@ impl Names {
             return Ok(());
         }
         if known.names.len() >= self.max {
-            return Err(Error::Full(format!(
-                "there are {} queues, and no room for one more; use fewer names, let old queues run empty, or raise --memory-max",
+            return Err(Error::LimitReached(format!(
+                "{} queues are known, and the limit is {}; delete unused queues, use fewer names, or raise --memory-max",
+                known.names.len(),
                 self.max
             )));
         }
@@ -106,7 +107,9 @@ mod tests {
             names.admit(&name(n)).unwrap();
         }
         assert!(names.are_many());
-        assert_eq!(names.admit(&name(LEAST)).unwrap_err().code(), "store_full");
+        let refused = names.admit(&name(LEAST)).unwrap_err();
+        assert_eq!((refused.code(), refused.is_retryable()), ("store_full", true));
+        assert!(refused.to_string().starts_with("1000 queues are known, and the limit is 1000; delete"), "{refused}");
         names.admit(&name(7)).unwrap();
         names.recount();
         names.recounted((0..LEAST - 1).map(name).collect());

@@ -68,7 +68,9 @@ impl Port for Locks {
         let _guard = self.one_at_a_time.lock(acquire.name.clone()).await;
         let asked = self.with(|state, now| {
             if state.len() >= LOCKS_MAX && !state.knows(&acquire.name) {
-                return Err(Error::Full(format!("{LOCKS_MAX} locks are held or waited for")));
+                return Err(Error::LimitReached(format!(
+                    "{LOCKS_MAX} locks are held or waited for, the limit; release some, or use Redis"
+                )));
             }
             Ok(state.ask(&acquire, now))
         })?;

@@ -6,6 +6,7 @@
 
 mod phrases;
 
+use super::problem::WITHHELD;
 use crate::dashboard::Language;
 use axum::http::header::{CONTENT_LANGUAGE, HeaderValue, VARY};
 use axum::response::Response;
@@ -171,7 +172,9 @@ fn detail(problem: &Problem) -> Option<String> {
         "backlog" => format!("有 {} 个结果等待写入，暂不分发任务。请让存储恢复可写", problem.backlog?),
         // The reason is withheld, and in the log.
         "store_unavailable" => "存储不可用，原因见服务器日志。请稍后重试".to_owned(),
-        "store_full" => "存储已满，原因见服务器日志。请腾出空间".to_owned(),
+        "store_full" if problem.reason.as_deref() == Some(WITHHELD) => {
+            "存储已满，原因见服务器日志。请腾出空间".to_owned()
+        }
         "store_damaged" => "存储已损坏，原因见服务器日志".to_owned(),
         "store_unusable" => "存储无法使用，原因见服务器日志".to_owned(),
         "too_many_requests" => format!("此令牌的请求过多，请在 {} 后重试", problem.retry_after?),
@@ -229,7 +232,7 @@ mod tests {
                 "队列 q 已满：最多 9 个任务等待。请稍后重试，或增加 worker".to_owned(),
             ),
             (Error::VersionMismatch { id, current: 7 }, "当前版本是 7，请重新读取后再修改".to_owned()),
-            (Error::Full("see the log".to_owned()), "存储已满，原因见服务器日志。请腾出空间".to_owned()),
+            (Error::Full(WITHHELD.to_owned()), "存储已满，原因见服务器日志。请腾出空间".to_owned()),
         ] {
             let english = Problem::of(&error, 400, "x");
             let mut problem = english.clone();

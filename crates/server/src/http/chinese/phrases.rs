@@ -170,8 +170,26 @@ const DETAILS: &[[&str; 2]] = &[
         "`host` must be localhost, an IP address, or a name that the server allows with --allow-host (`allow_host` of a mounted router), got {}",
         "`host` 应为 localhost、IP 地址，或服务器用 --allow-host（挂载的路由用 `allow_host`）允许的名称，实际为 {}",
     ],
-    ["other requests use all memory for requests at the moment; try again", "其他请求占满了请求的内存，请重试"],
-    ["other answers use all memory for answers at the moment; try again", "其他应答占满了应答的内存，请重试"],
+    [
+        "{} queues are known, and the limit is {}; delete unused queues, use fewer names, or raise --memory-max",
+        "已有 {} 个队列，上限为 {} 个。请删除不用的队列，少用一些名称，或提高 --memory-max",
+    ],
+    [
+        "{} locks are held or waited for, the limit; release some, or use Redis",
+        "已有 {} 个锁被持有或等待，达到上限。请释放一些，或使用 Redis",
+    ],
+    [
+        "Redis uses about {} bytes of memory, and new jobs are refused above {}; raise its maxmemory, or let workers catch up",
+        "Redis 约用了 {} 字节内存，超过 {} 时拒绝新任务。请提高它的 maxmemory，或等 worker 赶上",
+    ],
+    [
+        "other requests use all memory for requests (--requests-memory-max) at the moment; try again",
+        "其他请求占满了请求的内存（--requests-memory-max），请重试",
+    ],
+    [
+        "other answers use all memory for answers (--requests-memory-max) at the moment; try again",
+        "其他应答占满了应答的内存（--requests-memory-max），请重试",
+    ],
     ["the server has {} open event streams, the limit; close one", "服务器的事件流已达上限 {} 个，请关闭一个"],
     ["this token has {} open event streams, the limit; close one", "此令牌的事件流已达上限 {} 个，请关闭一个"],
     ["the server failed to handle this request; see its log", "服务器处理此请求时出错，原因见日志"],

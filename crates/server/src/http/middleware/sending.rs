@@ -113,7 +113,10 @@ fn attach(response: &mut Response, share: Share) {
 }
 
 fn full() -> Problem {
-    refuse("too_many_bodies", "other answers use all memory for answers at the moment; try again")
+    refuse(
+        "too_many_bodies",
+        "other answers use all memory for answers (--requests-memory-max) at the moment; try again",
+    )
 }
 
 /// The share of an answer, beside it.
