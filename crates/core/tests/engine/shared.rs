@@ -320,6 +320,20 @@ async fn a_running_job_that_is_cancelled_does_not_run_again_after_a_flush_or_a_f
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_end_that_only_a_silent_ledger_may_know_holds_up_no_other_for_long() {
+    let (_world, _leader, other) = World::with_two().await;
+    other.push(job()).await;
+    let known = other.lease().await.receipt();
+    let unknown = Receipt { id: other.push(job()).await.id, epoch: 7 };
+    other.life.freeze_at("get", When::Before, Duration::from_secs(60));
+    let settle = other.engine.settle(vec![(unknown, DONE), (known, DONE)]);
+    let answers = tokio::time::timeout(Duration::from_secs(6), settle).await.expect("within 5 s");
+    let codes: Vec<_> =
+        answers.into_iter().map(|answer| answer.map(|end| end.state).map_err(|error| error.code())).collect();
+    assert_eq!(codes, [Err("store_unavailable"), Ok(State::Succeeded)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_settle_that_was_recorded_and_not_forgotten_is_forgotten_by_the_leader() {
     for (verb, when) in
         [("settle", When::After), ("apply", When::Before), ("apply", When::After), ("forget", When::Before)]

@@ -10,6 +10,11 @@ use std::time::Duration;
 
 /// Time limit of one attempt, after which its connection is closed. Servers cancel a statement earlier.
 const ATTEMPT_MAX: Duration = Duration::from_secs(30);
+/// Time limit of a call for which a client waits, with all its attempts. One for many jobs has more: a second for so many, or for so many
+/// bytes.
+const CLIENT_MAX: Duration = Duration::from_secs(10);
+const JOBS_PER_SECOND: usize = 50;
+const BYTES_PER_SECOND: usize = 1 << 20;
 /// How often a transaction is retried after a conflict with another.
 const RACES_MAX: u32 = 30;
 /// The longest pause before that.
@@ -52,6 +57,17 @@ impl<A: Send + Sync, T: Send, const WRITES: bool> Verb for Plain<A, T, WRITES> {
 enum CallStep {
     Before,
     Commit,
+}
+
+/// Waits for a call for which a client waits.
+pub(super) async fn soon<T>(
+    jobs: usize,
+    bytes: usize,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let most = CLIENT_MAX + Duration::from_secs((jobs / JOBS_PER_SECOND + bytes / BYTES_PER_SECOND) as u64);
+    let late = |_| Err(Error::Unavailable(format!("the database did not answer within {} s", most.as_secs())));
+    tokio::time::timeout(most, call).await.unwrap_or_else(late)
 }
 
 /// Runs a verb until it succeeds or retries are exhausted.

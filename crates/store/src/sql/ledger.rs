@@ -1,5 +1,6 @@
 //! The implementation of the ports.
 
+use super::call::soon;
 use super::documents::{Allot, Put, Remove};
 use super::edit::EditRows;
 use super::inbox::Admit;
@@ -24,7 +25,7 @@ impl Store {
 #[async_trait]
 impl Ledger for Store {
     async fn allot(&self, count: u64, now: Millis) -> Result<Range<u64>, Error> {
-        self.call(Allot { count, now }).await
+        soon(0, 0, self.call(Allot { count, now })).await
     }
 
     async fn record(&self, jobs: Vec<Job>, watermark: Millis) -> Result<Vec<Recorded>, Error> {
@@ -32,11 +33,12 @@ impl Ledger for Store {
         if jobs.is_empty() {
             return self.queue().map(|_| Vec::new());
         }
-        self.queue()?.record(jobs, watermark).await
+        let bytes = jobs.iter().map(|job| job.payload.len()).sum();
+        soon(jobs.len(), bytes, self.queue()?.record(jobs, watermark)).await
     }
 
     async fn known(&self, jobs: &[Job]) -> Result<Vec<Option<Recorded>>, Error> {
-        self.read(jobs, |session, jobs| Box::pin(record::known(session, jobs))).await
+        soon(jobs.len(), 0, self.read(jobs, |session, jobs| Box::pin(record::known(session, jobs)))).await
     }
 
     async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
@@ -79,20 +81,20 @@ impl Ledger for Store {
     }
 
     async fn get(&self, ids: &[JobId]) -> Result<Vec<Option<Job>>, Error> {
-        self.read(ids, |session, ids| Box::pin(read::get(session, ids))).await
+        soon(ids.len(), 0, self.read(ids, |session, ids| Box::pin(read::get(session, ids)))).await
     }
 
     async fn versions(&self, ids: &[JobId]) -> Result<Vec<Option<(u64, Stage)>>, Error> {
-        self.read(ids, |session, ids| Box::pin(read::versions(session, ids))).await
+        soon(ids.len(), 0, self.read(ids, |session, ids| Box::pin(read::versions(session, ids)))).await
     }
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
         let after = find.after_place()?;
-        self.read((find, after), |session, asked| Box::pin(find::find(session, asked))).await
+        soon(0, 0, self.read((find, after), |session, asked| Box::pin(find::find(session, asked)))).await
     }
 
     async fn edit(&self, edits: Vec<Edit>, now: Millis, watermark: Millis) -> Result<Vec<Edited>, Error> {
-        self.call(EditRows { edits, now, watermark }).await
+        soon(edits.len(), 0, self.call(EditRows { edits, now, watermark })).await
     }
 
     async fn prune(&self, retention: Retention, now: Millis, limit: usize) -> Result<usize, Error> {
@@ -166,7 +168,7 @@ impl Inbox for Store {
 #[async_trait]
 impl Registry for Store {
     async fn document(&self, kind: &str, name: &str) -> Result<Option<Document>, Error> {
-        self.read((kind, name), |session, (kind, name)| Box::pin(session.document(kind, name, false))).await
+        soon(0, 0, self.read((kind, name), |session, (kind, name)| Box::pin(session.document(kind, name, false)))).await
     }
 
     async fn documents(&self, kind: &str) -> Result<Vec<Document>, Error> {
@@ -175,10 +177,10 @@ impl Registry for Store {
 
     async fn put_if(&self, kind: &str, name: &str, body: &str, version: u64) -> Result<PutIf, Error> {
         let document = Document { name: name.to_owned(), body: body.to_owned(), version: 0 };
-        self.call(Put::new(kind, document, version)).await
+        soon(0, 0, self.call(Put::new(kind, document, version))).await
     }
 
     async fn remove(&self, kind: &str, name: &str, version: Option<u64>) -> Result<bool, Error> {
-        self.call(Remove { kind: kind.to_owned(), name: name.to_owned(), version }).await
+        soon(0, 0, self.call(Remove { kind: kind.to_owned(), name: name.to_owned(), version })).await
     }
 }

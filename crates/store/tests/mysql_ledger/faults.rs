@@ -125,6 +125,12 @@ async fn two_nodes_share_a_database() {
     assert_eq!(first.tallies(Queues::first()).await.unwrap()[0].1.succeeded, 10);
 }
 
+/// The error of a call, whose client learns of it in time.
+async fn error_of<T>(call: impl Future<Output = Result<T, Error>>) -> Error {
+    let answer = tokio::time::timeout(Duration::from_secs(11), call).await;
+    answer.expect("a call ends within 10 s").map(drop).unwrap_err()
+}
+
 /// It is not waited for without end, and its connections are not used again.
 #[tokio::test]
 async fn a_frozen_server_is_given_up_and_works_again() {
@@ -135,9 +141,10 @@ async fn a_frozen_server_is_given_up_and_works_again() {
     // From here time passes whenever nothing else is to be done.
     tokio::time::pause();
     for error in [
-        store.record(vec![job(2)], WATERMARK).await.unwrap_err(),
-        store.get(&[id(1)]).await.unwrap_err(),
-        store.allot(1, NOW).await.unwrap_err(),
+        error_of(store.record(vec![job(2)], WATERMARK)).await,
+        error_of(store.get(&[id(1)])).await,
+        error_of(store.find(all(Selector::All))).await,
+        error_of(store.allot(1, NOW)).await,
     ] {
         assert!(error.code() == "store_unavailable" && error.is_retryable(), "{error}");
     }

@@ -25,10 +25,15 @@ use crate::request::{Answers, Ending, Outcome, Settlement};
 use crate::rules::{self, Again, Decision, Finish};
 use pending_ends::{PendingEnd, PendingEnds};
 use std::collections::HashMap;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Sleep, sleep};
 
 /// Bytes of an attempt's message that the log shows, at most.
 const LOGGED_BYTES_MAX: usize = 1_000;
+/// How long a batch of ends waits for the ledger, which alone may know some of them.
+const LEDGER_WAIT: Duration = Duration::from_secs(5);
 
 /// Ends leases.
 pub(in crate::engine) struct Settler {
@@ -96,10 +101,10 @@ impl Settler {
             self.recorder.check_bytes()?;
         }
         let mut settled = if new.is_empty() { Vec::new() } else { self.settle_new(new).await? }.into_iter();
-        let mut answers = Vec::with_capacity(repeats.len());
+        let (mut answers, mut until) = (Vec::with_capacity(repeats.len()), pin!(sleep(LEDGER_WAIT)));
         for (receipt, end) in repeats {
             answers.push(match end {
-                Some(end) => self.settle_again(receipt, end).await,
+                Some(end) => self.settle_again(receipt, end, until.as_mut()).await,
                 None => settled.next().expect("each has an answer"),
             });
         }
@@ -107,7 +112,12 @@ impl Settler {
     }
 
     /// Answers a repeated ending that could not be recorded the first time.
-    async fn settle_again(&self, receipt: Receipt, (state, version): PendingEnd) -> Result<Settlement, Error> {
+    async fn settle_again(
+        &self,
+        receipt: Receipt,
+        (state, version): PendingEnd,
+        until: Pin<&mut Sleep>,
+    ) -> Result<Settlement, Error> {
         let mut entries = self.broker.outcomes(Outcomes::Of(receipt.id)).await?;
         // An end has its own entry. Any other ending may have been followed by another lease, which is in its entry.
         let has_it = |job: &Job| {
@@ -116,7 +126,7 @@ impl Settler {
         entries.retain(|entry| has_it(entry.job()));
         if entries.is_empty() {
             // It was recorded meanwhile, or lost with the broker's memory.
-            let row = self.ledger.get(&[receipt.id]).await?.pop().flatten();
+            let row = self.rows(&[receipt.id], until).await?.pop().flatten();
             let is_other = |row: &Job| !state.is_live() && (row.receipt() != receipt || row.is_pending());
             if row.is_some_and(|row| row.version < version || is_other(&row)) {
                 return Err(Error::LeaseLost(receipt));
@@ -210,7 +220,7 @@ impl Settler {
             return Ok(());
         }
         let ids: Vec<JobId> = ends.iter().map(|(receipt, _)| receipt.id).collect();
-        let rows = self.ledger.get(&ids).await?;
+        let rows = self.rows(&ids, pin!(sleep(LEDGER_WAIT))).await?;
         let found = ends.into_iter().zip(states).zip(rows).filter_map(|(((receipt, stage), state), row)| {
             let row = row.filter(|job| job.receipt() == receipt && job.stage == stage)?;
             Some(((row.id, row.version), (state, stage)))
@@ -222,6 +232,15 @@ impl Settler {
         }
         states.into_iter().for_each(|(state, stage)| *state = stage.end_state());
         Ok(())
+    }
+
+    /// Reads rows of the ledger, if it answers in time.
+    async fn rows(&self, ids: &[JobId], until: Pin<&mut Sleep>) -> Result<Vec<Option<Job>>, Error> {
+        tokio::select! {
+            biased;
+            rows = self.ledger.get(ids) => rows,
+            () = until => Err(Error::Unavailable("the ledger does not answer".into())),
+        }
     }
 
     async fn decide(
@@ -396,7 +415,6 @@ mod tests {
     use crate::request::{Options, QueueSettings};
     use crate::rules::{Failure, Park, Release};
     use crate::testing::{ModelLedger, Shared, TokioClock};
-    use std::time::Duration;
 
     const DONE: Outcome = Outcome::Complete { result: None };
 
