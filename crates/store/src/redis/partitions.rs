@@ -24,6 +24,7 @@ use super::scripts::{self, Script};
 use super::wake::Waker;
 use super::{checks, fault};
 use duetime_core::hash::stable;
+use duetime_core::limits::STEP_QUEUES_MAX;
 use duetime_core::ports::{Beginning, Host, Limits, Reading};
 use duetime_core::{Error, JobId, Numbers};
 use redis::Value;
@@ -359,15 +360,29 @@ impl Partitions {
         let begun = [identity(&known.incarnation), b" ", generation.as_bytes()].concat();
         let limits = beginning.limits.iter().filter(|(queue, ..)| self.keys.partition_of(queue) == partition);
         let limits: Vec<_> = limits.collect();
-        let arguments = |text: &mut Text| {
-            text.push(&begun);
-            for (queue, limits, version) in &limits {
-                text.push(queue.as_bytes());
-                push_limits(text, limits, *version);
+        let groups: Vec<_> = if limits.is_empty() { vec![&[][..]] } else { limits.chunks(STEP_QUEUES_MAX).collect() };
+        let by = if groups.len() > 1 { self.requests.unique() } else { String::new() };
+        for (before, group) in groups.iter().enumerate() {
+            let arguments = |text: &mut Text| {
+                text.push(if before + 1 == groups.len() { &begun } else { b"" });
+                text.push(by.as_bytes());
+                text.number(before as u64);
+                for (queue, limits, version) in *group {
+                    text.push(queue.as_bytes());
+                    push_limits(text, limits, *version);
+                }
+            };
+            let (incarnation, script) = (&known.incarnation, &scripts::BEGIN);
+            // If the incarnation changed or another process began it, the next read shows that.
+            let Ok(mut reply) = self.run_in(partition, incarnation, script, "begin", &[], &arguments).await? else {
+                break;
+            };
+            if reply.number()? == 0 {
+                // Another process is about to begin it.
+                tokio::time::sleep(HOST_REST).await;
+                break;
             }
-        };
-        // If the incarnation changed or another process began it, the next read shows that.
-        drop(self.run_in(partition, &known.incarnation, &scripts::BEGIN, "", &[], &arguments).await?);
+        }
         self.fetch_incarnation(partition).await.map(drop)
     }
 

@@ -6,8 +6,8 @@ use duetime_core::json::Timestamp;
 use duetime_core::limits::{ERRORS_BYTES_MAX, ERRORS_KEPT, PAGE_JOBS_MAX, RESERVE_BYTES_MAX};
 use duetime_core::model::job::AttemptError;
 use duetime_core::ports::{
-    Broker, BrokerClock as _, Detail, Extend, Extended, Find, Ledger as _, Listing, Outbox as _, Outcomes, PutIf,
-    Registry as _, Reserve, Room, Selector, Settle, Take, Window,
+    Beginning, Broker, BrokerClock as _, Detail, Extend, Extended, Find, Ledger as _, Limits, Listing, Outbox as _,
+    Outcomes, PutIf, Registry as _, Reserve, Room, Selector, Settle, Take, Window,
 };
 use duetime_core::rules::{Again, Decision, Finish};
 use duetime_core::testing::ManualClock;
@@ -569,4 +569,35 @@ async fn tagged_jobs_are_forgotten_in_parts() {
             .iter()
             .all(Option::is_none)
     );
+}
+
+/// They do not fit into one call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_of_many_queues_hold_from_the_first_job() {
+    const COUNT: usize = 6_000;
+    let server = RedisServer::start();
+    let link = Link::to(&server);
+    let queue = |n: usize| -> Arc<str> { format!("{n:0>250}").into() };
+    let limits = Limits { paused: true, ..Limits::default() };
+    let generation = AtomicU64::new(1);
+    let begin = async |queues: std::ops::Range<usize>| {
+        let limits = queues.map(|n| (queue(n), limits, 1)).collect();
+        let beginning = Beginning { generation: generation.fetch_add(1, Ordering::Relaxed), limits };
+        let options = Options { beside: Some("test".into()), ..Options::default() };
+        let redis = Redis::connect(&link.proxy.url(), options).await.unwrap();
+        redis.begin(Arc::new(Given(beginning))).await.unwrap();
+        redis
+    };
+    let paused = || server.command(&["SCARD", "{duetime:default:0}:paused"]);
+    begin(0..COUNT).await;
+    assert_eq!(paused(), COUNT.to_string());
+    // A memory begins again: two processes do it at once, with fewer queues.
+    server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+    server.command(&["REPLICAOF", "NO", "ONE"]);
+    let (one, other) = tokio::join!(begin(9..COUNT), begin(9..COUNT));
+    for redis in [one, other] {
+        redis.expired(1).await.unwrap();
+    }
+    assert_eq!(paused(), (COUNT - 9).to_string());
+    assert!(link.longest_call() < MIB, "{}", link.longest_call());
 }
