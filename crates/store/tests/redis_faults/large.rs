@@ -172,6 +172,26 @@ async fn outcomes_with_large_results_are_read() {
     assert!(link.longest_call() <= BOUND + ROOM, "{}", link.longest_call());
 }
 
+/// The ledger has them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ends_are_recorded_without_payloads() {
+    let (server, count) = (RedisServer::start(), 40);
+    let link = Link::to(&server);
+    let s = link.subject(true).await;
+    put(&s, jobs(&s, 1..=count, MIB / 4)).await;
+    let leased = reserve_all(&s).await;
+    let sent = || {
+        let info = server.command(&["INFO", "stats"]);
+        let sent = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:"));
+        sent.unwrap().trim().parse::<usize>().unwrap()
+    };
+    let before = sent();
+    let settles = leased.iter().map(|job| Settle::new(job.receipt(), success())).collect();
+    assert_eq!(s.redis.settle(settles).await.unwrap().entries.len(), leased.len());
+    assert_eq!(drain(&s.redis).await, first(count));
+    assert!(sent() - before < MIB / 4, "{} bytes", sent() - before);
+}
+
 /// The jobs run again, so no answer may say that their ends are recorded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_is_not_known_if_redis_is_emptied_before_its_outcome_was_read() {

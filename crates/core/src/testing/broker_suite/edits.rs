@@ -228,8 +228,8 @@ pub async fn a_finished_job_is_unfit(s: Subject) {
 pub async fn the_version_of_a_finished_job_is_compared(s: Subject) {
     s.hold(&[job(1)]).await;
     let before = s.one().await;
-    let ended = s.settled(before.receipt(), success()).await.entries.pop().map(|entry| entry.job().clone());
-    let ended = ended.expect("its end is noted");
+    s.settled(before.receipt(), success()).await;
+    let ended = s.get(id(1)).await.expect("its end is noted");
     let unfit = Edited::Unfit { id: id(1), state: State::Succeeded };
     let replace = Change::Replace(Arc::new(job(2)));
     for change in [cancel(), Change::Update(Update::default()), replace, Change::Expire] {

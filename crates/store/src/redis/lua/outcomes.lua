@@ -7,7 +7,7 @@ if ARGV[8] then
 else
   ids = redis.call('ZRANGEBYSCORE', OUTBOX, '-inf', now - tonumber(ARGV[6]), 'LIMIT', tonumber(ARGV[7]), tonumber(ARGV[5]))
 end
-local n = read_jobs(ids, true, { RESULT, MOVED }, function(id, body, meta, result, moved)
+local n = read_jobs(ids, 'rewritten', { RESULT, MOVED }, function(id, body, meta, result, moved)
   if ARGV[8] and not redis.call('ZSCORE', OUTBOX, id) then return end
   add_job(found, id, body, meta, result)
   found[#found + 1] = moved or ''

@@ -243,13 +243,14 @@ local function count_within(ids, metas, keys, most)
 end
 
 -- Reads the first of these jobs: as many as fit in the reply, and within what a script may read. Calls `add` with the id, body,
--- meta, and values in other keys of each; body and meta are '' if there is none, a value is false. Returns how many.
+-- meta, and values in other keys of each; body and meta are '' if there is none, a value is false. Without payloads unless they
+-- are whole; 'rewritten': only with those that the ledger may lack. Returns how many.
 local function read_jobs(ids, is_whole, keys, add)
   local n = 0
   while n < #ids do
     local slice = slice_of(ids, n + 1)
     local metas = fetch(META, slice)
-    local count = count_within(slice, metas, keys, is_whole and math.min(read_room, reply_room) or read_room)
+    local count = count_within(slice, metas, keys, is_whole == true and math.min(read_room, reply_room) or read_room)
     if count == 0 then return n end
     while #slice > count do slice[#slice] = nil end
     local bodies, values = fetch(BODY, slice), {}
@@ -257,7 +258,9 @@ local function read_jobs(ids, is_whole, keys, add)
     for i, id in ipairs(slice) do
       local body, meta, value, other = bodies[i] or '', metas[i] or '', values[1] and values[1][i], values[2] and values[2][i]
       read_room = read_room - #body - #meta
-      if not is_whole and body ~= '' then body = without_payload(body) end
+      local is_wanted = is_whole == true
+        or is_whole and meta ~= '' and has(struct.unpack('>I2', meta, HEAD_FLAGS), REWRITTEN)
+      if not is_wanted and body ~= '' then body = without_payload(body) end
       local size = OVERHEAD + #body + #meta + (value and #value or 0) + (other and #other or 0)
       if not has_room(size) then return n end
       add(id, body, meta, value, other)

@@ -97,7 +97,7 @@ if #gone > 0 then
 end
 
 local entries = {}
-read_jobs(noted, true, { RESULT }, function(id, body, meta, result)
+read_jobs(noted, 'rewritten', { RESULT }, function(id, body, meta, result)
   if body ~= '' then add_job(entries, id, body, meta, result) end
 end)
 return { micros, answers, runs, entries, OWN and 0 or redis.call('ZCARD', OUTBOX) }
