@@ -13,6 +13,7 @@ use super::file::{self, BUSY_WAIT};
 use super::health::Health;
 use super::task::Task;
 use super::verify;
+use super::walk;
 use duetime_core::ports::Trouble;
 use duetime_core::{Clock, Error, Millis, SystemClock};
 use rusqlite::ffi::{self, SQLITE_FULL, SQLITE_IOERR_DIR_FSYNC, SQLITE_IOERR_FSYNC};
@@ -235,28 +236,58 @@ impl Log {
     }
 
     /// Compares the jobs that are there with those that are counted, once. Runs on its own thread. A reading that takes long is
-    /// given up, since the log cannot be restarted meanwhile.
+    /// given up, since the log cannot be restarted meanwhile. Then the rows and the indexes are compared with each other, in short
+    /// steps.
     pub(super) fn verify(self: &Arc<Self>, connection: &mut Connection, store: &str) {
+        self.verify_within(connection, store, VERIFY_MS_MAX, walk::ROWS);
+    }
+
+    fn verify_within(self: &Arc<Self>, connection: &mut Connection, store: &str, most_ms: Millis, rows: usize) {
+        let mut is_large = false;
         for step in verify::STEPS {
-            let (log, clock) = (self.clone(), SystemClock::new());
-            let is_over = move || log.state().is_closed || clock.mono() >= VERIFY_MS_MAX;
-            // An error, which older versions of rusqlite do not have, means that the reading takes as long as it takes.
-            let _ = connection.progress_handler(STEPS_PER_LOOK, Some(is_over));
-            match step(connection) {
-                Ok(_) => {}
-                Err(Fault::Sql(error)) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
-                    tracing::info!(
-                        store,
-                        "the file is too large to compare all its jobs with its totals while it is open"
-                    );
-                }
-                Err(fault) => {
-                    let error = fault.into_error(store);
-                    tracing::error!(store, %error, "jobs are missing or damaged");
-                    self.health.note(Err(&error));
-                }
-            }
+            self.interrupt_after(connection, most_ms);
+            let read = step(connection);
+            is_large |= read.as_ref().is_err_and(is_interrupted);
+            self.verified(read, store);
         }
+        if !is_large {
+            return;
+        }
+        tracing::info!(
+            store,
+            "the file is too large to compare its jobs with its totals while it is open: they are compared in steps"
+        );
+        let mut place = Some(walk::START);
+        self.interrupt_after(connection, Millis::MAX);
+        while let Some(next) = place.take().filter(|_| !self.state().is_closed) {
+            let clock = SystemClock::new();
+            place = self.verified(walk::step(connection, next, rows), store).flatten();
+            // The other half of the time is left to other work.
+            let rest = Duration::from_millis(clock.mono());
+            drop(self.changed.wait_timeout_while(self.state(), rest, |state| !state.is_closed));
+        }
+    }
+
+    /// Has readings of this connection end when this time has passed, or the store is closed.
+    fn interrupt_after(self: &Arc<Self>, connection: &mut Connection, most_ms: Millis) {
+        let (log, clock) = (self.clone(), SystemClock::new());
+        let is_over = move || log.state().is_closed || clock.mono() >= most_ms;
+        // An error, which older versions of rusqlite do not have, means that the reading takes as long as it takes.
+        let _ = connection.progress_handler(STEPS_PER_LOOK, Some(is_over));
+    }
+
+    /// The answer of a reading that compares; `None` if it was interrupted, or damage was found.
+    fn verified<T>(&self, read: Result<T, Fault>, store: &str) -> Option<T> {
+        let fault = match read {
+            Ok(read) => return Some(read),
+            Err(fault) => fault,
+        };
+        if !is_interrupted(&fault) {
+            let error = fault.into_error(store);
+            tracing::error!(store, %error, "jobs are missing or damaged");
+            self.health.note(Err(&error));
+        }
+        None
     }
 
     /// Syncs the log this long after a write, until closed. Runs on its own thread.
@@ -335,6 +366,10 @@ impl Log {
     fn state(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_interrupted(fault: &Fault) -> bool {
+    matches!(fault, Fault::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted))
 }
 
 /// Reports a panic of the sync thread to the writer.

@@ -38,6 +38,7 @@ mod tally;
 mod task;
 mod threads;
 mod verify;
+mod walk;
 mod writer;
 
 pub use durability::Durability;

@@ -5,6 +5,9 @@ use crate::sqlite::queue::Queue;
 use crate::sqlite::task::Transaction;
 use crate::sqlite::{Options, Sqlite};
 use crate::sums::Tallies;
+use duetime_core::Stage;
+use duetime_core::ports::Ledger;
+use duetime_core::testing::ledger_suite::fixture::{apply, ended, record, tagged};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -137,6 +140,67 @@ async fn what_a_killed_process_has_left_in_its_log_is_copied_before_the_first_wr
     let _copied = Sqlite::open(&copied, Options::default()).unwrap();
     assert_eq!(bytes(&copied), 0);
     drop(store);
+}
+
+/// A reading of the whole file is given up at once, and each step takes few rows.
+#[tokio::test]
+async fn a_large_file_is_compared_in_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = Sqlite::open(&path, Options::default()).unwrap();
+    let jobs: Vec<_> = (1..=3_000).map(|n| tagged(n, &["t"])).collect();
+    record(&store, &jobs).await;
+    let ends: Vec<_> = jobs.iter().step_by(2).map(|job| ended(job, Stage::Succeeded)).collect();
+    apply(&store, &ends).await;
+    store.close().await.unwrap();
+    // What is done to the rows does not reach this index.
+    let hide = |index: &str| {
+        format!(
+            "PRAGMA writable_schema = ON; CREATE TABLE hidden AS SELECT * FROM sqlite_schema WHERE name = '{index}'; \
+             DELETE FROM sqlite_schema WHERE name = '{index}'; PRAGMA writable_schema = RESET;"
+        )
+    };
+    let show = "PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM hidden; DROP TABLE hidden; \
+                PRAGMA writable_schema = RESET;";
+    let whole = std::fs::read(&path).unwrap();
+    for (index, change, told) in [
+        ("duetime_jobs_finished", "SELECT 1", None),
+        (
+            "duetime_jobs_finished",
+            "UPDATE duetime_jobs SET finished_at = 7 WHERE id IN (SELECT max(id) FROM duetime_jobs WHERE state = 10)",
+            Some("by finished"),
+        ),
+        (
+            "duetime_jobs_pending",
+            "UPDATE duetime_jobs SET bucket = 7 WHERE id IN (SELECT max(id) FROM duetime_jobs)",
+            Some("by pending"),
+        ),
+        (
+            "duetime_jobs_queue",
+            "DELETE FROM duetime_jobs WHERE id IN (SELECT max(id) FROM duetime_jobs); \
+             UPDATE duetime_tallies SET pending = pending - 1",
+            Some("cannot be read"),
+        ),
+    ] {
+        std::fs::write(&path, &whole).unwrap();
+        let theirs = Connection::open(&path).unwrap();
+        theirs.execute_batch(&hide(index)).unwrap();
+        theirs.execute_batch(change).unwrap_or_else(|error| assert!(change.starts_with("SELECT"), "{error}"));
+        theirs.execute_batch(show).unwrap();
+        drop(theirs);
+        let log = Arc::new(Log::new(&path, Health::default()));
+        log.verify_within(&mut Connection::open(&path).unwrap(), "store", 0, 7);
+        let troubles = log.health.troubles();
+        match told {
+            None => assert_eq!(troubles, []),
+            Some(told) => {
+                assert!(
+                    matches!(&troubles[..], [(Trouble::Damaged, why)] if why.contains(told)),
+                    "{index}: {troubles:?}"
+                );
+            }
+        }
+    }
 }
 
 #[tokio::test]
