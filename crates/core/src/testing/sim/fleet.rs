@@ -248,7 +248,7 @@ impl Fleet {
 
     /// Exports everything, as if all processes had died now.
     async fn check_export(&self) {
-        let wrong = exports::check(self.stores(Life::plain()), &self.broker, &self.ledger).await;
+        let wrong = exports::check(self.stores(Life::plain()), &self.broker, &self.ledger, self.clock.clone()).await;
         self.history.lock().expect("no panic under this lock").violations.extend(wrong);
     }
 
