@@ -112,52 +112,49 @@ impl Admission {
     }
 
     /// Records jobs, unless their producer has; counts those that are new, and puts them into the broker or has them join an
-    /// overflow. The caller decides what becomes of a job that was not admitted.
+    /// overflow. A job whose id was taken may get another one. The caller decides what becomes of a job that was not admitted.
     ///
     /// # Errors
     /// Of the stores: the jobs may be recorded all the same, and then they run.
     pub(in crate::engine) async fn admit(
         &self,
-        mut jobs: Vec<Job>,
+        jobs: &mut [Job],
         producer: Producer<'_>,
-    ) -> Result<Vec<(Job, Admitted)>, Error> {
-        let (reading, recorded) = match &producer {
-            Producer::Push | Producer::Tick | Producer::Import => {
-                (self.broker.reading(), self.record(jobs.clone()).await?)
-            }
-            Producer::Inbox { recorded, reading, .. } => (*reading, not_over(recorded.clone())),
-            Producer::Move => (self.broker.reading(), not_over(vec![Recorded::Repeat; jobs.len()])),
-            Producer::Edit { reading } => (*reading, not_over(vec![Recorded::Created; jobs.len()])),
+    ) -> Result<Vec<Admitted>, Error> {
+        let none_over = || vec![false; jobs.len()];
+        let (reading, (recorded, is_over)) = match &producer {
+            Producer::Push | Producer::Tick | Producer::Import => (self.broker.reading(), self.record(jobs).await?),
+            Producer::Inbox { recorded, reading, .. } => (*reading, (recorded.clone(), none_over())),
+            Producer::Move => (self.broker.reading(), (vec![Recorded::Repeat; jobs.len()], none_over())),
+            Producer::Edit { reading } => (*reading, (vec![Recorded::Created; jobs.len()], none_over())),
         };
-        let mut admitted: Vec<Admitted> = recorded.iter().map(|(recorded, _)| (*recorded).into()).collect();
-        let is_created = |place: usize| recorded[place].0 == Recorded::Created;
-        let created = || jobs.iter().enumerate().filter(|&(place, _)| is_created(place));
+        let created =
+            || jobs.iter().zip(&recorded).zip(&is_over).filter(|((_, recorded), _)| **recorded == Recorded::Created);
         if let Some(event) = producer.event() {
-            self.publisher.observe_jobs(created().map(|(_, job)| job), |_| event);
+            self.publisher.observe_jobs(created().map(|((job, _), _)| job), |_| event);
         }
-        if recorded.contains(&(Recorded::Created, true)) {
+        if created().any(|(_, is_over)| *is_over) {
             self.loader.ask_for_overflow();
         }
-        let mut to_hold: Vec<Job> = created()
-            .filter(|&(place, job)| !recorded[place].1 && self.loader.is_to_hold(job))
-            .map(|(_, job)| job.clone())
-            .collect();
-        let repeats: Vec<usize> = (0..jobs.len()).filter(|&place| admitted[place] == Admitted::Repeated).collect();
-        to_hold.extend(self.meet(&repeats, &mut jobs, &mut admitted, &producer).await?);
+        let to_hold = created().filter(|((job, _), is_over)| !**is_over && self.loader.is_to_hold(job));
+        let mut to_hold: Vec<Job> = to_hold.map(|((job, _), _)| job.clone()).collect();
+        let mut admitted: Vec<Admitted> = recorded.into_iter().map(Admitted::from).collect();
+        to_hold.extend(self.meet(jobs, &mut admitted, &producer).await?);
         match producer {
             Producer::Inbox { incarnation, .. } => self.loader.load(to_hold, reading, incarnation).await?,
             _ => self.loader.hold(to_hold, reading).await?,
         }
-        Ok(jobs.into_iter().zip(admitted).collect())
+        Ok(admitted)
     }
 
     /// The same for one job.
     pub(in crate::engine) async fn admit_one(
         &self,
-        job: Job,
+        mut job: Job,
         producer: Producer<'_>,
     ) -> Result<(Job, Admitted), Error> {
-        Ok(self.admit(vec![job], producer).await?.pop().expect("the ledger answers for each job"))
+        let admitted = self.admit(std::slice::from_mut(&mut job), producer).await?.pop();
+        Ok((job, admitted.expect("the ledger answers for each job")))
     }
 
     /// Puts jobs that were recorded before, as they are in the ledger: their maker may have died before that.
@@ -176,11 +173,11 @@ impl Admission {
     /// under other ids, if the producer chose theirs.
     async fn meet(
         &self,
-        repeats: &[usize],
         jobs: &mut [Job],
         admitted: &mut [Admitted],
         producer: &Producer<'_>,
     ) -> Result<Vec<Job>, Error> {
+        let repeats: Vec<usize> = (0..jobs.len()).filter(|&place| admitted[place] == Admitted::Repeated).collect();
         if repeats.is_empty() {
             return Ok(Vec::new());
         }
@@ -220,17 +217,18 @@ impl Admission {
     }
 
     /// Records jobs, separately those that join the overflow of their queue; returns which these are.
-    async fn record(&self, jobs: Vec<Job>) -> Result<Vec<(Recorded, bool)>, Error> {
+    async fn record(&self, jobs: &[Job]) -> Result<(Vec<Recorded>, Vec<bool>), Error> {
         let (now, watermark) = (self.broker.now(), self.loader.watermark());
         let is_over: Vec<bool> =
             jobs.iter().map(|job| self.loader.is_to_hold(job) && self.loader.joins_overflow(job, now)).collect();
-        let (mut near, mut over) = (Vec::with_capacity(jobs.len()), Vec::new());
-        for (job, is_over) in jobs.into_iter().zip(&is_over) {
-            if *is_over { &mut over } else { &mut near }.push(job);
+        if !is_over.contains(&true) {
+            return Ok((self.time(self.ledger.record(jobs.to_vec(), watermark)).await?, is_over));
         }
-        if over.is_empty() {
-            return Ok(not_over(self.time(self.ledger.record(near, watermark)).await?));
-        }
+        let those = |over: bool| {
+            let those = jobs.iter().zip(&is_over).filter(move |(_, is_over)| **is_over == over);
+            those.map(|(job, _)| job.clone()).collect::<Vec<Job>>()
+        };
+        let (near, over) = (those(false), those(true));
         let near_ids: Vec<JobId> = near.iter().map(|job| job.id).collect();
         let record_near =
             async { if near.is_empty() { Ok(Vec::new()) } else { self.ledger.record(near, watermark).await } };
@@ -241,11 +239,11 @@ impl Admission {
             self.loader.reconcile_later(near_ids.into_iter());
         }
         let (mut near, mut over) = (near?.into_iter(), over?.into_iter());
-        let next = |is_over: bool| {
-            let recorded = if is_over { over.next() } else { near.next() };
-            (recorded.expect("the ledger answers for each job"), is_over)
+        let next = |is_over: &bool| {
+            let recorded = if *is_over { over.next() } else { near.next() };
+            recorded.expect("the ledger answers for each job")
         };
-        Ok(is_over.into_iter().map(next).collect())
+        Ok((is_over.iter().map(next).collect(), is_over))
     }
 }
 
@@ -258,11 +256,6 @@ impl From<Recorded> for Admitted {
             Recorded::KeyHeld(holder) => Self::KeyHeld(holder),
         }
     }
-}
-
-/// Answers about jobs that were not recorded in an overflow.
-fn not_over(recorded: Vec<Recorded>) -> Vec<(Recorded, bool)> {
-    recorded.into_iter().map(|recorded| (recorded, false)).collect()
 }
 
 /// Whether the row with its id is the job that is admitted, perhaps changed or replaced meanwhile.
@@ -298,9 +291,9 @@ mod tests {
         let now = fixture.now();
         fixture.ledger.record(vec![due(1, now - 1)], OVERFLOW).await.unwrap();
         fixture.loops.loader.learn_overflow().await.unwrap();
-        let jobs = vec![due(2, now), Job { priority: 0, ..due(3, now) }];
-        let admitted = admission(&fixture).admit(jobs, Producer::Push).await.unwrap();
-        assert!(admitted.iter().all(|(_, admitted)| *admitted == Admitted::Created), "{admitted:?}");
+        let mut jobs = [due(2, now), Job { priority: 0, ..due(3, now) }];
+        let admitted = admission(&fixture).admit(&mut jobs, Producer::Push).await.unwrap();
+        assert_eq!(admitted, [Admitted::Created, Admitted::Created]);
         let over = fixture.ledger.overflow(QUEUE, Window::ALL, 9).await.unwrap();
         assert_eq!(over.into_iter().map(|job| job.id).collect::<Vec<_>>(), [id(1), id(2)]);
         assert!(fixture.held(id(3)).await.is_some(), "it is more urgent than those that wait there");

@@ -182,7 +182,7 @@ impl InboxMover {
             }
         }
         let producer = Producer::Inbox { recorded, reading, incarnation: &incarnation };
-        let put = self.admission.admit(jobs, producer).await.map(drop);
+        let put = self.admission.admit(&mut jobs, producer).await.map(drop);
         let (mut resolved, unresolved) = self.resolve(held).await;
         let repeats = self.resolve_repeats(repeats).await;
         let unresolved = unresolved.and(repeats.map(|repeats| resolved.extend(repeats)));

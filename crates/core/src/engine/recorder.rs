@@ -136,7 +136,7 @@ impl Recorder {
                 list.push((job.id, job.version));
             }
         }
-        let copies = match self.apply(entries).await {
+        let mut copies = match self.apply(entries).await {
             Ok(copies) => copies,
             Err(error) => {
                 self.status.degrade(DegradedCode::Recording, &error);
@@ -145,7 +145,7 @@ impl Recorder {
         };
         self.status.mend(DegradedCode::Recording);
         // While the entry exists, a crash before the copies are put makes the next process put them again.
-        self.admission.admit(copies, Producer::Move).await?;
+        self.admission.admit(&mut copies, Producer::Move).await?;
         let watermark = self.loader.watermark();
         let watermark = if latest_due < watermark { Millis::MAX } else { watermark };
         let outdated = self.broker.forget(&noted, watermark).await?;

@@ -9,6 +9,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod harm;
+mod late;
 mod round;
 mod servers;
 mod store;

@@ -1,6 +1,7 @@
 //! One round: a store, servers on it, their users, and the errors found in the end.
 
 use crate::harm::harm;
+use crate::late::Late;
 use crate::servers::{LastWrite, Server, Way, ports};
 use crate::store::{BrokerKind, Kind, Store};
 use duetime::Client;
@@ -98,6 +99,8 @@ impl Round {
             off_ms,
         };
         let ways = round.ways().await;
+        let client = Client::connect(&round.servers[0].url()).await.unwrap();
+        let late = Late::push(&client, Millis::try_from(time.as_millis()).unwrap()).await;
         let mut actors = round.field.begin(&ways, &mut random);
         fates.iter().for_each(|fates| fates.set_calm(false));
         let trouble = harm(&round, time, Random::new(random.any()));
@@ -107,17 +110,17 @@ impl Round {
                 round.servers.iter().for_each(|server| server.keep());
             }
         };
-        tokio::select! { () = trouble => {}, () = keep => {} }
+        let edits = late.edit(&round, Random::new(random.any()));
+        tokio::select! { () = trouble => {}, () = keep => {}, () = edits => {} }
         fates.iter().for_each(|fates| fates.set_calm(true));
         round.field.be_calm();
-        let client = Client::connect(&round.servers[0].url()).await.unwrap();
-        let is_done = timeout(END_WITHIN, round.worked_off(&client)).await.is_ok();
+        let (is_done, late) = tokio::join!(timeout(END_WITHIN, round.worked_off(&client)), late.run(&round));
         round.field.end();
         while let Some(ended) = actors.join_next().await {
             ended.expect("no actor panics");
         }
         let records = records(&client).await.unwrap();
-        round.judge(seed, &records, is_done, folder)
+        round.judge(seed, &records, is_done.is_ok(), late, folder)
     }
 
     /// Each asks another server first.
@@ -153,13 +156,21 @@ impl Round {
         }
     }
 
-    fn judge(&self, seed: u64, records: &BTreeMap<JobId, Job>, is_done: bool, folder: TempDir) -> Ended {
+    fn judge(
+        &self,
+        seed: u64,
+        records: &BTreeMap<JobId, Job>,
+        is_done: bool,
+        late: Vec<String>,
+        folder: TempDir,
+    ) -> Ended {
         let account = self.field.account();
         let mut wrong = account.judge(records);
         if !is_done {
             let pending: Vec<&Job> = records.values().filter(|job| job.is_pending()).take(3).collect();
             wrong.push(format!("some jobs do not end, such as {pending:?}"));
         }
+        wrong.extend(late);
         wrong.extend(self.servers.iter().flat_map(|server| server.complaints()));
         // The lines that begin with blanks explain the one before.
         let violations = wrong.iter().filter(|line| !line.starts_with(' ')).count();
@@ -174,6 +185,19 @@ impl Round {
 
     pub(crate) fn mono(&self) -> Millis {
         self.clock.mono()
+    }
+
+    pub(crate) fn at(&self) -> At {
+        self.field.at()
+    }
+
+    /// A client of each server.
+    pub(crate) async fn clients(&self) -> Vec<Client> {
+        let mut clients = Vec::new();
+        for server in &self.servers {
+            clients.push(Client::connect(&server.url()).await.unwrap());
+        }
+        clients
     }
 
     pub(crate) fn count(&self, what: &'static str) {

@@ -345,7 +345,7 @@ impl Editor {
             .await
             .map(|outdated| self.loader.reconcile_later(outdated.into_iter()));
         let told = told.and(self.recorder.let_go(&over).await);
-        if let Err(error) = told.and(self.admission.admit(jobs, Producer::Edit { reading }).await.map(drop)) {
+        if let Err(error) = told.and(self.admission.admit(&mut jobs, Producer::Edit { reading }).await.map(drop)) {
             tracing::warn!(%error, "a job was edited in the ledger, and the broker does not know it yet; trying again");
         }
     }

@@ -42,7 +42,8 @@ impl Intake {
         }
         self.pass(&to_admit, now).await?;
         self.generations.pass_numbers(&to_admit).await?;
-        let mut admitted = self.admission.admit(to_admit, Producer::Import).await?.into_iter();
+        let admitted = self.admission.admit(&mut to_admit, Producer::Import).await?;
+        let mut admitted = to_admit.into_iter().zip(admitted);
         let mut answers = Vec::with_capacity(refusals.len());
         for refusal in refusals {
             let admitted = match refusal {

@@ -70,37 +70,40 @@ impl Intake {
             }
             Ok(job)
         };
-        let accepted: Answers<Job> = new.iter().zip(ids).map(accept).collect();
-        let (mut jobs, mut entries) = (Vec::with_capacity(accepted.len()), Vec::with_capacity(accepted.len()));
-        for accepted in accepted {
-            let entered = match accepted {
-                Ok(job) if needs == Needs::Permit => self.gate.enter(&job.queue).await.map(|entry| (job, entry)),
-                Ok(job) => Ok((job, Entry::Free)),
-                Err(error) => Err(error),
+        let (mut jobs, mut entered) = (Vec::with_capacity(new.len()), Vec::with_capacity(new.len()));
+        for accepted in new.iter().zip(ids).map(accept) {
+            let entry = match &accepted {
+                Ok(job) if needs == Needs::Permit => self.gate.enter(&job.queue).await,
+                _ => Ok(Entry::Free),
             };
-            entries.push(match entered {
-                Ok((job, Entry::Full(limit))) => Ok((Some(job), Entry::Full(limit))),
-                Ok((job, entry)) => {
+            entered.push(match (accepted, entry) {
+                (Ok(job), Ok(Entry::Full(limit))) => Ok((Some(Box::new(job)), Entry::Full(limit))),
+                (Ok(job), Ok(entry)) => {
                     jobs.push(job);
                     Ok((None, entry))
                 }
-                Err(error) => Err(error),
+                (Err(error), _) | (_, Err(error)) => Err(error),
             });
         }
-        let mut admitted = self.admission.admit(jobs, Producer::Push).await?.into_iter();
-        let mut pushes = Vec::with_capacity(entries.len());
-        for entered in entries {
-            let (answer, met, entry) = match entered {
-                Err(error) => (Err(error), None, Entry::Free),
-                Ok((Some(job), entry)) => (Ok(Pushed { job, outcome: PushOutcome::Dropped }), None, entry),
+        let admitted = self.admission.admit(&mut jobs, Producer::Push).await?;
+        let mut admitted = jobs.into_iter().zip(admitted);
+        let mut pushes = Vec::with_capacity(entered.len());
+        for entered in entered {
+            let created = |job| Ok(Pushed { job, outcome: PushOutcome::Created });
+            pushes.push(match entered {
+                Err(error) => Push { answer: Err(error), met: None, entry: Entry::Free },
+                Ok((Some(job), entry)) => {
+                    Push { answer: Ok(Pushed { job: *job, outcome: PushOutcome::Dropped }), met: None, entry }
+                }
                 Ok((None, entry)) => match admitted.next().expect("each job is answered for") {
                     (job, Admitted::Created | Admitted::Repeated | Admitted::Removed) => {
-                        (Ok(Pushed { job, outcome: PushOutcome::Created }), None, entry)
+                        Push { answer: created(job), met: None, entry }
                     }
-                    (job, met) => (Ok(Pushed { job, outcome: PushOutcome::Kept }), Some(met), entry),
+                    (job, met) => {
+                        Push { answer: Ok(Pushed { job, outcome: PushOutcome::Kept }), met: Some(met), entry }
+                    }
                 },
-            };
-            pushes.push(Push { answer, met, entry });
+            });
         }
         self.look_up_full(&mut pushes).await?;
         let firsts = pushes.iter().filter_map(|push| match push.met {

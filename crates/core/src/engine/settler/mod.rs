@@ -177,13 +177,16 @@ impl Settler {
         self.publisher.observe_settled(&ids, &settled, |place, ms| events[place](ms));
         self.consumers.workers.ended(answers.iter().flatten().copied());
         let noted = settled.entries.iter().map(|entry| (entry.job().id, entry.job().version));
-        let noted: HashMap<JobId, u64> = noted.collect();
+        let noted: Vec<(JobId, u64)> = noted.collect();
         let (recorded, refused) = match self.recorder.record_soon(settled.entries).await {
             Ok(recorded) => (recorded, None),
             Err(_) if self.recorder.may_leave() => (false, None),
             Err(error) => (true, Some(error)),
         };
-        if recorded && refused.is_none() && self.broker.reading().memory != memory {
+        let may_be_lost = recorded && refused.is_none() && self.broker.reading().memory != memory;
+        let noted: HashMap<JobId, u64> =
+            if may_be_lost || refused.is_some() { noted.into_iter().collect() } else { HashMap::new() };
+        if may_be_lost {
             // If the broker lost these ends before they were recorded, it may have handed the jobs out again.
             for (end, state) in ends.iter().zip(&mut settled.states) {
                 if end.is_some_and(|(receipt, stage)| noted.contains_key(&receipt.id) && *state == stage.end_state()) {
