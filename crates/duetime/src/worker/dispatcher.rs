@@ -30,8 +30,9 @@ const WAIT: Span = Span(20_000);
 const EXTEND_MAX: usize = 1_000;
 /// How often leases and waiting jobs are checked while there are any.
 const LOOK: Duration = Duration::from_millis(100);
-/// Maximum number of reports processed at once.
+/// Maximum number of reports processed at once, and room for how many is kept: a server has a worker for each queue with a target.
 const REPORTS_MAX: usize = 1_024;
+const REPORTS_KEPT: usize = 16;
 /// The delay with which a job of an unknown kind is released.
 pub(super) const UNKNOWN_DELAY: Span = Span(5_000);
 /// The delay with which a job is released if its kind has as many handlers as it may have.
@@ -129,7 +130,7 @@ impl Dispatcher {
     }
 
     pub(super) async fn run(mut self, mut stopped: watch::Receiver<bool>) -> Result<Summary, Error> {
-        let mut reports = Vec::with_capacity(REPORTS_MAX);
+        let mut reports = Vec::new();
         let mut listens = true;
         while !self.is_done() {
             let now = Instant::now();
@@ -211,6 +212,7 @@ impl Dispatcher {
                 self.lost();
             }
         }
+        reports.shrink_to(REPORTS_KEPT);
     }
 
     /// An outcome does not count.

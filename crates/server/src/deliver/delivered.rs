@@ -29,6 +29,8 @@ pub(crate) enum Sign {
         /// In milliseconds.
         hold_ms: Option<u64>,
     },
+    /// It did not answer in time: it does not keep up, or is unavailable.
+    Silent,
     /// It could not be reached.
     Away,
     /// It was not asked.

@@ -83,12 +83,6 @@ impl Delivery {
         }
     }
 
-    /// Whether the delivery of a job needs one of the bounded connections.
-    pub(super) fn connects(&self, job: &Job) -> bool {
-        let own = job.options().target.as_ref();
-        own.map_or_else(|| matches!(self, Self::Webhook(_)), |own| matches!(**own, Target::Url(_)))
-    }
-
     /// Delivers a job, to its own target if it has one. The state of that target says nothing about the queue's target or
     /// other jobs' own targets, unless both are lists on one server.
     pub(super) async fn run(&self, executor: &Executor, job: &Job) -> Delivered {

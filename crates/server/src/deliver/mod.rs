@@ -37,7 +37,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -128,7 +127,6 @@ impl Setup {
             refused: HashSet::new(),
             max,
             each_max: Arc::new(AtomicUsize::new(max)),
-            turns: Arc::new(Semaphore::new(max)),
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         };
@@ -164,8 +162,6 @@ struct Deliveries {
     max: usize,
     /// An equal part of it for each queue, so that silent receivers of some leave the others theirs.
     each_max: Arc<AtomicUsize>,
-    /// The turns of deliveries over a connection, as many as `max`: there may be more queues.
-    turns: Arc<Semaphore>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -259,14 +255,18 @@ impl Deliveries {
             .lease((delivery.timeout() + LEASE_MARGIN).min(LEASE_MAX))
             .stop_limit(STOP_MAX);
         let (room, executor, delivery) = (pace.clone(), self.executor.clone(), Arc::new((delivery, target)));
-        let (each_max, turns) = (self.each_max.clone(), self.turns.clone());
+        let each_max = self.each_max.clone();
         worker.room(move |now| Ok(room.room(now)?.min(each_max.load(Ordering::Relaxed)))).fallback(
             move |context: duetime::Context| {
                 let (pace, executor, delivery, stop) = (pace.clone(), executor.clone(), delivery.clone(), stop.clone());
-                let turns = turns.clone();
                 async move {
                     let (delivery, target) = &*delivery;
-                    let turn = if delivery.connects(context.job()) { turn(turns, &stop).await } else { None };
+                    let turn = match context.job().options().target.as_deref().unwrap_or(target) {
+                        Target::Url(endpoint) => {
+                            stop.run_until_cancelled(executor.setup.sender.turn(context.queue(), &endpoint.url)).await
+                        }
+                        Target::RedisList(_) | Target::Queue(_) => None,
+                    };
                     if stop.is_cancelled() {
                         return Err(JobError::release(Duration::ZERO));
                     }
@@ -286,9 +286,4 @@ impl Deliveries {
             },
         )
     }
-}
-
-/// Waits for a turn, behind all who asked before, unless the queue's deliveries are stopped.
-async fn turn(turns: Arc<Semaphore>, stop: &CancellationToken) -> Option<OwnedSemaphorePermit> {
-    stop.run_until_cancelled(turns.acquire_owned()).await.map(|turn| turn.expect("it is never closed"))
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// After this many failures to connect in a row the target counts as unavailable.
+/// After this many failures to connect, or cuts because it did not answer in time, in a row the target counts as unavailable.
 const AWAY_AFTER: u32 = 5;
 /// Pauses before an unavailable target is probed with one delivery: the first, and the longest. They double.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -96,15 +96,17 @@ impl Pace {
                     self.hold(now + Duration::from_millis(hold_ms));
                 }
             }
-            Sign::Away if self.is_news(began) => {
+            Sign::Away | Sign::Silent if self.is_news(began) => {
                 self.failures = self.failures.saturating_add(1);
                 if self.failures >= AWAY_AFTER {
                     self.cut(1, now);
                     let doubled = PAUSE.0.saturating_mul(1 << (self.failures - AWAY_AFTER).min(16));
                     self.hold(now + doubled.min(PAUSE.1));
+                } else if sign == Sign::Silent {
+                    self.cut(self.allowed / 2, now);
                 }
             }
-            Sign::Away => {}
+            Sign::Away | Sign::Silent => {}
         }
     }
 
@@ -202,6 +204,25 @@ mod tests {
     }
 
     #[test]
+    fn what_never_answers_in_time_is_overloaded_and_then_away() {
+        let (start, mut rooms) = (Instant::now(), Vec::new());
+        let mut pace = Pace::new(100, start);
+        let mut now = start;
+        for _ in 0..7 {
+            // Those that began together are one sign.
+            (0..60).for_each(|_| pace.ended(Sign::Silent, now, now + SECOND));
+            now += SECOND * 2;
+            rooms.push((pace.allowed, pace.held_until.map(|until| until - now + SECOND)));
+            now += pace.held_until(now).map_or(Duration::ZERO, |until| until - now);
+        }
+        let held = |seconds| Some(SECOND * seconds);
+        assert_eq!(rooms, [(50, None), (25, None), (12, None), (6, None), (1, held(1)), (1, held(2)), (1, held(4))]);
+        pace.ended(OVERLOADED, now, now);
+        pace.ended(Sign::Silent, now + SECOND, now + SECOND);
+        assert_eq!(pace.held_until(now + SECOND), None, "it has answered meanwhile");
+    }
+
+    #[test]
     fn it_grows_gently_after_an_outage() {
         let mut now = Instant::now();
         let mut pace = Pace::new(64, now);
@@ -237,6 +258,7 @@ mod tests {
             1 => Just(Sign::Answered),
             1 => Just(Sign::None),
             2 => Just(Sign::Away),
+            1 => Just(Sign::Silent),
             1 => Just(OVERLOADED),
             1 => (0_u64..10_000).prop_map(|hold_ms| Sign::Overloaded { hold_ms: Some(hold_ms) }),
         ]

@@ -156,7 +156,7 @@ impl List {
             Err(_) => {
                 self.server.give_up(number);
                 let said = format!("timeout: no answer from Redis within {} s", ANSWER_MAX.as_secs());
-                Delivered::failed(said, Sign::Overloaded { hold_ms: None })
+                Delivered::failed(said, Sign::Silent)
             }
         }
     }

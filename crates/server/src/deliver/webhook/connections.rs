@@ -1,11 +1,12 @@
 //! Counts the connections of deliveries, from before a name is looked up until the socket is closed.
 //!
-//! - A few may be kept while they are not used, whichever hosts they are to. A connection that begins while so many are open is used once.
+//! - A few may be kept while they are not used, whichever hosts they are to. While so many are open, a delivery gets one that is used once.
 //! - Those that are used once have a bound too. Only deliveries that are under way make connections, so one rarely waits for it.
 
 use hyper::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
+use std::error::Error as StdError;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,71 +14,76 @@ use std::task::{Context, Poll};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_service::Service;
 
-/// Room for connections; cheap to clone.
+type AnyError = Box<dyn StdError + Send + Sync>;
+
+/// As many connections are kept as may be.
+#[derive(Debug, thiserror::Error)]
+#[error("no more connections are kept")]
+struct Full;
+
+/// Whether an error of the client comes from this.
+pub(super) fn is_full(error: &(dyn StdError + 'static)) -> bool {
+    std::iter::successors(Some(error), |&error| error.source()).any(<dyn StdError>::is::<Full>)
+}
+
+/// Room for connections that are kept, or for those that are used once; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Connections {
-    kept: Arc<Semaphore>,
-    once: Arc<Semaphore>,
-}
-
-impl Connections {
-    /// For none yet.
-    pub(super) fn none() -> Self {
-        let [kept, once] = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
-        Self { kept, once }
-    }
-
-    /// Makes room for this many that are kept, and for this many others.
-    pub(super) fn admit(&self, kept: usize, once: usize) {
-        self.kept.add_permits(kept);
-        self.once.add_permits(once);
-    }
-
-    async fn place(self) -> Place {
-        match self.kept.try_acquire_owned() {
-            Ok(permit) => Place { is_kept: true, _permit: permit },
-            Err(_) => Place { is_kept: false, _permit: self.once.acquire_owned().await.expect("it is never closed") },
-        }
-    }
-}
-
-struct Place {
+pub(super) struct Room {
+    places: Arc<Semaphore>,
     is_kept: bool,
-    _permit: OwnedSemaphorePermit,
+}
+
+impl Room {
+    /// For none yet.
+    pub(super) fn none(is_kept: bool) -> Self {
+        Self { places: Arc::new(Semaphore::new(0)), is_kept }
+    }
+
+    /// For this many more.
+    pub(super) fn admit(&self, connections: usize) {
+        self.places.add_permits(connections);
+    }
+
+    async fn place(self) -> Result<OwnedSemaphorePermit, Full> {
+        if self.is_kept {
+            return self.places.try_acquire_owned().map_err(|_| Full);
+        }
+        Ok(self.places.acquire_owned().await.expect("it is never closed"))
+    }
 }
 
 /// A connector whose connections are counted.
 #[derive(Clone)]
 pub(super) struct Counted<C> {
     inner: C,
-    connections: Connections,
+    room: Room,
 }
 
 impl<C> Counted<C> {
-    pub(super) fn new(inner: C, connections: Connections) -> Self {
-        Self { inner, connections }
+    pub(super) fn new(inner: C, room: Room) -> Self {
+        Self { inner, room }
     }
 }
 
 impl<C> Service<Uri> for Counted<C>
 where
-    C: Service<Uri, Future: Send> + Clone + Send + 'static,
+    C: Service<Uri, Error: Into<AnyError>, Future: Send> + Clone + Send + 'static,
 {
     type Response = Placed<C::Response>;
-    type Error = C::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, C::Error>> + Send>>;
+    type Error = AnyError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, AnyError>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), C::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), AnyError>> {
+        self.inner.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         // The one that is ready is used.
         let next = self.inner.clone();
-        let (mut ready, connections) = (std::mem::replace(&mut self.inner, next), self.connections.clone());
+        let (mut ready, room) = (std::mem::replace(&mut self.inner, next), self.room.clone());
         Box::pin(async move {
-            let place = connections.place().await;
-            Ok(Placed { io: ready.call(uri).await?, place })
+            let place = room.place().await?;
+            Ok(Placed { io: ready.call(uri).await.map_err(Into::into)?, _place: place })
         })
     }
 }
@@ -85,16 +91,12 @@ where
 /// A connection and its place.
 pub(super) struct Placed<T> {
     io: T,
-    place: Place,
+    _place: OwnedSemaphorePermit,
 }
 
 impl<T: Connection> Connection for Placed<T> {
     fn connected(&self) -> Connected {
-        let connected = self.io.connected();
-        if !self.place.is_kept {
-            connected.poison();
-        }
-        connected
+        self.io.connected()
     }
 }
 

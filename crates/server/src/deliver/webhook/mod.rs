@@ -2,7 +2,7 @@
 //!
 //! Every address is checked before anything is sent to it: those in URLs when they are read, those of names when they are
 //! resolved for a connection. Redirects are not followed, and no proxy is used. Other modules decide when to deliver, and
-//! how many deliveries run at a time, and how many connections there may be ([`Sender::admit`]).
+//! how many deliveries run at a time, and how many connections there may be ([`Sender::admit`]): each delivery takes a turn first.
 
 mod address;
 mod connections;
@@ -13,16 +13,18 @@ mod resolver;
 mod retry_after;
 mod route;
 mod signature;
+mod turns;
 
 pub(crate) use address::Rules;
 pub(crate) use keys::Keys;
 pub(super) use lookup::Resolver;
 pub(crate) use route::Route;
+pub(super) use turns::Turn;
 
 use super::delivered::{Delivered, Sign};
 use crate::file_error::FileError;
 use bytes::Bytes;
-use connections::{Connections, Counted};
+use connections::{Counted, Room, is_full};
 use duetime_core::api::{Span, show_bytes};
 use duetime_core::error::system_words;
 use duetime_core::{Job, Millis};
@@ -42,6 +44,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
+use turns::Turns;
 
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -91,10 +94,12 @@ type Tcp = Counted<HttpConnector<Guarded>>;
 
 /// Sends webhooks.
 pub(crate) struct Sender {
-    encrypted: Client<HttpsConnector<Tcp>, Full<Bytes>>,
-    plain: Client<Tcp, Full<Bytes>>,
+    encrypted: Clients<HttpsConnector<Tcp>>,
+    plain: Clients<Tcp>,
     keys: Arc<Keys>,
-    connections: Connections,
+    kept: Room,
+    once: Room,
+    turns: Turns,
     _watch: AbortOnDropHandle<()>,
 }
 
@@ -106,24 +111,29 @@ impl Sender {
     pub(crate) fn new(args: &Args) -> Result<Self, Error> {
         let keys = Arc::new(Keys::open(args.webhook_keys.clone())?);
         let tls = duetime::server::tls_config(args.webhook_ca.as_deref())?;
-        let (rules, resolver, connections) = (args.rules(), Resolver::of_system(), Connections::none());
-        let connector = |is_plain| Counted::new(connector(resolver.clone(), rules, is_plain), connections.clone());
-        let https = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_only()
-            .enable_all_versions()
-            .wrap_connector(connector(false));
-        let mut client = Client::builder(TokioExecutor::new());
-        client.timer(TokioTimer::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_MAX);
-        let (encrypted, plain) = (client.build(https), client.build(connector(true)));
+        let (rules, resolver, kept, once) = (args.rules(), Resolver::of_system(), Room::none(true), Room::none(false));
+        let tcp = |is_plain, room: &Room| Counted::new(connector(resolver.clone(), rules, is_plain), room.clone());
+        let plain = Clients::new(tcp(true, &kept), tcp(true, &once));
+        let https = |room| {
+            let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_only().enable_all_versions();
+            builder.wrap_connector(tcp(false, room))
+        };
+        let encrypted = Clients::new(https(&kept), https(&once));
         let watched = keys.clone();
         let watch = AbortOnDropHandle::new(tokio::spawn(async move { watched.watch().await }));
-        Ok(Self { encrypted, plain, keys, connections, _watch: watch })
+        Ok(Self { encrypted, plain, keys, kept, once, turns: Turns::none(), _watch: watch })
     }
 
-    /// Makes room for this many connections that are kept for later deliveries, and for this many that are used once.
-    pub(crate) fn admit(&self, kept: usize, once: usize) {
-        self.connections.admit(kept, once);
+    /// Makes room for this many connections that are kept for later deliveries, and for this many deliveries at a time.
+    pub(crate) fn admit(&self, kept: usize, turns: usize) {
+        self.kept.admit(kept);
+        self.once.admit(turns);
+        self.turns.admit(turns);
+    }
+
+    /// Waits until a job of the queue may be delivered to this URL.
+    pub(in crate::deliver) async fn turn(&self, queue: &str, url: &str) -> Turn {
+        self.turns.take(queue, url).await
     }
 
     /// The keys that it signs with.
@@ -131,17 +141,24 @@ impl Sender {
         self.keys.clone()
     }
 
-    /// Delivers a job, at `now` by the wall clock.
+    /// Delivers a job in its turn, at `now` by the wall clock.
     pub(crate) async fn send(&self, route: &Route, job: &Job, now: Millis) -> Delivered {
         let request = match self.request(route, job, now) {
             Ok(request) => request,
             Err(why) => return Delivered::failed(why, Sign::None),
         };
         let end = Instant::now() + route.timeout;
+        let is_kept = self.turns.has_answered(&job.queue, &route.url);
         let sent = async {
-            if route.is_plain { exchange(&self.plain, request).await } else { exchange(&self.encrypted, request).await }
+            if route.is_plain {
+                self.plain.exchange(request, is_kept).await
+            } else {
+                self.encrypted.exchange(request, is_kept).await
+            }
         };
-        match timeout_at(end, lookup::on_behalf_of(&job.queue, sent)).await {
+        let sent = timeout_at(end, lookup::on_behalf_of(&job.queue, sent)).await;
+        self.turns.ended(&job.queue, &route.url, matches!(sent, Ok(Ok(_))));
+        match sent {
             Ok(Ok(response)) => {
                 let (status, headers, body) = reply::read(response, end.min(Instant::now() + BODY_MAX)).await;
                 reply::judge(route, status, &headers, &body, now)
@@ -150,7 +167,7 @@ impl Sender {
             Err(_) => {
                 let limit = Span(u64::try_from(route.timeout.as_millis()).unwrap_or(u64::MAX));
                 let said = format!("timeout: no answer within {limit}");
-                Delivered::failed(said, Sign::Overloaded { hold_ms: None })
+                Delivered::failed(said, Sign::Silent)
             }
         }
     }
@@ -186,6 +203,39 @@ impl Sender {
         *request.uri_mut() = route.uri.clone();
         *request.headers_mut() = headers;
         Ok(request)
+    }
+}
+
+/// The clients of one kind of connection: one that keeps its connections, and one that uses each once.
+struct Clients<C> {
+    kept: Client<C, Full<Bytes>>,
+    once: Client<C, Full<Bytes>>,
+}
+
+impl<C> Clients<C>
+where
+    C: legacy::connect::Connect + Clone + Send + Sync + 'static,
+{
+    fn new(kept: C, once: C) -> Self {
+        let mut client = Client::builder(TokioExecutor::new());
+        client.timer(TokioTimer::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_MAX);
+        let kept = client.build(kept);
+        Self { kept, once: client.pool_max_idle_per_host(0).build(once) }
+    }
+
+    /// Sends a request over a connection that is kept, if it is to be and there is room, and returns the answer.
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        is_kept: bool,
+    ) -> Result<Response<Incoming>, legacy::Error> {
+        if is_kept {
+            match exchange(&self.kept, request.clone()).await {
+                Err(error) if is_full(&error) => {}
+                ended => return ended,
+            }
+        }
+        exchange(&self.once, request).await
     }
 }
 

@@ -23,6 +23,8 @@ const USER_AGENT_DEFAULT: &str = concat!("duetime/", env!("CARGO_PKG_VERSION"));
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(super) method: Method,
+    /// The URL as it was given.
+    pub(super) url: Arc<str>,
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) timeout: Duration,
@@ -64,6 +66,7 @@ impl Route {
         url.set_fragment(None);
         Ok(Self {
             method: endpoint.method.parse().map_err(|error| Error::invalid("target.method", "a method", error))?,
+            url: endpoint.url.clone(),
             uri: url.as_str().parse().map_err(|error| wrong("a URL", &error))?,
             headers: headers(endpoint)?,
             timeout: Duration::from_millis(endpoint.timeout.0),

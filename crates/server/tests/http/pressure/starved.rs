@@ -47,16 +47,52 @@ fn few_descriptors_are_shared_out() {
 /// Whether receivers answer.
 type Gate = Arc<(Mutex<bool>, Condvar)>;
 
-/// A receiver for each of this many queues. It keeps connections, and answers on them once that is set.
-fn receivers(count: usize) -> (Vec<SocketAddr>, Gate, Arc<AtomicUsize>) {
-    let (answers, received) = (Arc::new((Mutex::new(false), Condvar::new())), Arc::new(AtomicUsize::new(0)));
+/// A receiver for each of many queues. It keeps connections, and answers on them once that is set.
+struct Receivers {
+    addresses: Vec<SocketAddr>,
+    answers: Gate,
+    received: Arc<AtomicUsize>,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Receivers {
+    fn answer(&self) {
+        *self.answers.0.lock().unwrap() = true;
+        self.answers.1.notify_all();
+    }
+
+    fn received(&self) -> usize {
+        self.received.load(Ordering::SeqCst)
+    }
+
+    /// Makes each of them the target of a queue, and pushes a job there.
+    fn be_targets(&self, server: &Server, prefix: &str) {
+        for (n, receiver) in self.addresses.iter().enumerate() {
+            let target = json!({"url": format!("http://{receiver}/"), "timeout": "5m"});
+            server.put(&format!("/v1/queues/{prefix}-{n}"), &json!({"target": target})).ok();
+        }
+        self.push(server, prefix, 1);
+    }
+
+    /// Pushes so many jobs to each.
+    fn push(&self, server: &Server, prefix: &str, jobs: usize) {
+        let count = self.addresses.len();
+        let job = |n| json!({"queue": format!("{prefix}-{}", n % count), "payload": 1});
+        server.post("/v1/jobs", &(0..count * jobs).map(job).collect()).ok();
+    }
+}
+
+fn receivers(count: usize) -> Receivers {
+    let answers = Arc::new((Mutex::new(false), Condvar::new()));
+    let [received, connections] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
     let start = |_| {
-        let (answers, received) = (answers.clone(), received.clone());
+        let (answers, received, connections) = (answers.clone(), received.clone(), connections.clone());
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         // A queue has one delivery at a time here.
         std::thread::spawn(move || {
             for mut connection in listener.incoming().flatten() {
+                connections.fetch_add(1, Ordering::SeqCst);
                 let (mut read, mut byte) = (Vec::new(), [0]);
                 while connection.read(&mut byte).unwrap_or(0) > 0 {
                     read.extend(byte);
@@ -72,73 +108,88 @@ fn receivers(count: usize) -> (Vec<SocketAddr>, Gate, Arc<AtomicUsize>) {
         });
         address
     };
-    ((0..count).map(start).collect(), answers, received)
+    Receivers { addresses: (0..count).map(start).collect(), answers, received, connections }
+}
+
+/// Turns of deliveries with 256 descriptors: three quarters of the share of deliveries. Receivers that have not answered share a half.
+const TURNS: usize = 18;
+
+/// With 256 descriptors.
+fn server_with_turns() -> (Server, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_in(&folder);
+    let arguments = ["--store", store.to_str().unwrap(), "--beanstalk", "127.0.0.1:0", "--webhook-allow-private"];
+    (Server::with_files(256, &arguments), folder)
 }
 
 /// Each queue had a delivery at least, and each receiver a connection that was kept: more than there are descriptors.
 #[test]
 fn more_targets_than_descriptors_take_turns() {
-    const FILES: usize = 256;
     const QUEUES: usize = 200;
     /// Connections of deliveries, of which a quarter may be kept.
     const SHARE: usize = 24;
     /// Of the requests meanwhile.
     const OTHERS: usize = 12;
-    let (receivers, answers, received) = receivers(QUEUES);
-    let folder = tempfile::tempdir().unwrap();
-    let store = store_in(&folder);
-    let arguments = ["--store", store.to_str().unwrap(), "--beanstalk", "127.0.0.1:0", "--webhook-allow-private"];
-    let server = Server::with_files(FILES, &arguments);
-    for (n, receiver) in receivers.iter().enumerate() {
-        let target = json!({"url": format!("http://{receiver}/"), "timeout": "5m"});
-        server.put(&format!("/v1/queues/to-{n}"), &json!({"target": target})).ok();
-    }
+    let receivers = receivers(QUEUES);
+    let (server, _folder) = server_with_turns();
     let before = server.descriptors();
-    let jobs = (0..QUEUES).map(|n| json!({"queue": format!("to-{n}"), "payload": 1}));
-    server.post("/v1/jobs", &jobs.collect()).ok();
-    eventually(|| received.load(Ordering::SeqCst) >= SHARE * 3 / 4);
+    receivers.be_targets(&server, "to");
+    eventually(|| receivers.received() == TURNS / 2);
     let mut most = 0;
     for _ in 0..20 {
         server.push(&json!({"payload": 1}));
         server.get("/readyz").ok();
         most = most.max(server.descriptors());
     }
-    *answers.0.lock().unwrap() = true;
-    answers.1.notify_all();
-    eventually(|| {
-        most = most.max(server.descriptors());
-        received.load(Ordering::SeqCst) == QUEUES
-    });
+    receivers.answer();
+    let mut all_received = |jobs: usize| {
+        eventually(|| {
+            most = most.max(server.descriptors());
+            receivers.received() == QUEUES * jobs
+        });
+    };
+    all_received(1);
+    // Now all turns are taken, and connections are kept.
+    receivers.push(&server, "to", 3);
+    all_received(4);
     assert!(most <= before + SHARE + OTHERS, "{before} before, {most} then");
     assert_eq!(server.reserve(100).len(), 20);
     server.get("/readyz").ok();
+}
+
+/// Receivers that never answer had all turns and all kept connections.
+#[test]
+fn silent_receivers_take_neither_turns_nor_kept_connections_of_others() {
+    const ANSWERING: usize = 4;
+    const JOBS: usize = 30;
+    let (silent, answering) = (receivers(2 * TURNS), receivers(ANSWERING));
+    answering.answer();
+    let (server, _folder) = server_with_turns();
+    answering.be_targets(&server, "answers");
+    eventually(|| answering.received() == ANSWERING);
+    silent.be_targets(&server, "silent");
+    eventually(|| silent.received() == TURNS / 2);
+    answering.push(&server, "answers", JOBS);
+    eventually(|| answering.received() == ANSWERING * (1 + JOBS));
+    assert_eq!(silent.received(), TURNS / 2);
+    assert!(answering.connections.load(Ordering::SeqCst) < ANSWERING * JOBS / 2, "{:?}", answering.connections);
 }
 
 /// A delivery that waits for its turn has not begun: without its target, its job is there for workers.
 #[test]
 fn a_delivery_that_waits_for_its_turn_is_given_back_with_its_target() {
     const QUEUES: usize = 60;
-    /// Three quarters of the share of deliveries.
-    const TURNS: usize = 18;
-    let (receivers, _answers, received) = receivers(QUEUES);
-    let folder = tempfile::tempdir().unwrap();
-    let store = store_in(&folder);
-    let arguments = ["--store", store.to_str().unwrap(), "--beanstalk", "127.0.0.1:0", "--webhook-allow-private"];
-    let server = Server::with_files(256, &arguments);
-    for (n, receiver) in receivers.iter().enumerate() {
-        let target = json!({"url": format!("http://{receiver}/"), "timeout": "5m"});
-        server.put(&format!("/v1/queues/to-{n}"), &json!({"target": target})).ok();
-    }
-    let jobs = (0..QUEUES).map(|n| json!({"queue": format!("to-{n}"), "payload": 1}));
-    server.post("/v1/jobs", &jobs.collect()).ok();
+    let receivers = receivers(QUEUES);
+    let (server, _folder) = server_with_turns();
+    receivers.be_targets(&server, "to");
     let all = |what: &str| -> u64 {
         (0..QUEUES).map(|n| server.get(&format!("/v1/queues/to-{n}")).ok()[what].as_u64().unwrap()).sum()
     };
-    eventually(|| all("running") == QUEUES as u64 && received.load(Ordering::SeqCst) == TURNS);
+    eventually(|| all("running") == QUEUES as u64 && receivers.received() == TURNS / 2);
     for n in 0..QUEUES {
         server.put(&format!("/v1/queues/to-{n}"), &json!({"target": null})).ok();
     }
-    eventually(|| all("ready") == (QUEUES - TURNS) as u64);
+    eventually(|| all("ready") == (QUEUES - TURNS / 2) as u64);
 }
 
 /// A limit that is too low for any server is said at the start.
