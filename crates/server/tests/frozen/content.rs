@@ -59,8 +59,10 @@ impl Content {
             }
         }
         for queue in self.0["queues"].as_array_mut().unwrap() {
-            let counted = ["ready", "running", "scheduled", "oldest_due_at"];
+            let counted = ["ready", "running", "scheduled", "oldest_due_at", "pending", "cancelled"];
             queue.as_object_mut().unwrap().retain(|name, _| !counted.contains(&name.as_str()));
+            // A job that was asked to stop is cancelled soon, or already.
+            queue["totals"].as_object_mut().unwrap().remove("cancelled");
         }
         self
     }
