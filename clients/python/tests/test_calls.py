@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
 from datetime import timedelta
@@ -221,6 +222,16 @@ def test_pushes_go_in_batches_and_each_is_answered() -> None:
     answers = calls.push_many(jobs)
     assert [len(json.loads(request.body or b"")) for request in script.requests] == [1_000, 2, 1]
     assert (len(answers), type(answers[1_001])) == (1_004, Invalid)
+
+
+def test_a_try_has_its_whole_time_even_if_only_a_quick_failure_is_repeated() -> None:
+    calls, script = client(problem(503, "stopping"), b"{}")
+    asyncio.run(calls._caller.call("POST", "/v1/reserve", {}, wait=20, retry_within=1))
+    assert [request.timeout for request in script.requests] == [25, 25]
+    calls, script = client(problem(503, "stopping"))
+    with pytest.raises(Unavailable, match="stopping"):
+        asyncio.run(calls._caller.call("POST", "/v1/reserve", {}, retry_within=0))
+    assert len(script.requests) == 1
 
 
 def test_wait_ends_with_the_job_or_the_time() -> None:

@@ -353,6 +353,8 @@ def test_a_worker_waits_for_what_an_operator_repairs() -> None:
             if self.path == "/v1/settle":
                 settled.append(text)
                 status, answer = settles.pop(0) if settles else (200, [{"receipt": "7.1", "state": "succeeded"}])
+            elif self.path == "/v1/extend":
+                status, answer = 200, [{"receipt": "7.1"}]
             else:
                 asked.append(json.loads(text or b"{}"))
                 status, answer = reserves.pop(0) if reserves else (200, {"leases": []})

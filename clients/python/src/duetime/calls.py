@@ -106,10 +106,12 @@ class Caller:
         wait: float = 0,
         deadline: Optional[float] = None,
         tries: Optional[int] = None,
+        retry_within: Optional[float] = None,
         done: tuple[str, ...] = (),
     ) -> Answer:
-        """Makes a call. `wait`: how long the server may wait before it answers. `done`: codes that mean, in a repeat, that an
-        earlier try did it; the data is `None` then. Raises a `DuetimeError`."""
+        """Makes a call. `wait`: how long the server may wait before it answers. `retry_within`: a try that fails later, beyond the
+        wait, is the last. `done`: codes that mean, in a repeat, that an earlier try did it; the data is `None` then. Raises a
+        `DuetimeError`."""
         content = body if body is None or isinstance(body, bytes) else to_json(body, "body")
         path += query_string(query)
         began, count, is_repeat = time.monotonic(), 0, False
@@ -144,7 +146,9 @@ class Caller:
             has_next = count % len(self.settings.servers) != 0 and pause == 0
             if not has_next:
                 pause = max(pause, backoff(count // len(self.settings.servers)))
-            if (tries is not None and count >= tries) or time.monotonic() + pause + TRY_MIN >= end:
+            again_at = time.monotonic() + pause
+            is_late = retry_within is not None and again_at > began + wait + retry_within
+            if is_late or (tries is not None and count >= tries) or again_at + TRY_MIN >= end:
                 raise _after(error, count, time.monotonic() - began)
             if pause:
                 await self.transport.sleep(pause)

@@ -291,8 +291,9 @@ class Dispatcher:
 
     async def _ask(self, request: Mapping[str, Any], wait: float) -> Answer:
         body = {**request, "wait": f"{int(wait * 1000)}ms"} if wait else request
-        # Only what fails soon is tried again here.
-        return await self._caller.call("POST", "/v1/reserve", body, wait=wait, tries=self._tries, deadline=SOON)
+        # Of a worker that goes on, only what fails soon is tried again here.
+        within = None if self.plan.is_drain else SOON
+        return await self._caller.call("POST", "/v1/reserve", body, wait=wait, tries=self._tries, retry_within=within)
 
     async def _give_back(self, request: Mapping[str, Any]) -> None:
         try:
