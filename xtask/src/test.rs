@@ -15,7 +15,7 @@ use crate::{lint, neighbours, package, process, public, setup, sim};
 pub(crate) const SERVER_BINARY: &str = "DUETIME_BIN";
 
 /// Seeds of the simulation in a run of all tests: a debug build is slow. `outside` runs more of them in a release build.
-const SEEDS: u64 = 5;
+const SEEDS: u64 = 3;
 /// Seconds of interleavings on a real Redis in a run of all tests.
 const INTERLEAVE_SECONDS: u64 = 60;
 

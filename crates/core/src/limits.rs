@@ -129,8 +129,9 @@ pub const INSTANT_MS_END: u64 = 100_000_000_000_000;
 pub const SCHEDULES_MAX: usize = 10_000;
 /// Bytes of all schedules of a store together, as they are stored: 64 MiB, since every process reads them all.
 pub const SCHEDULES_BYTES_MAX: usize = 64 << 20;
-/// Bytes of the targets of all queues together: 64 MiB, since every process holds them.
-pub const TARGETS_BYTES_MAX: usize = 64 << 20;
+/// Bytes of the targets of all queues together: 256 MiB, since every process holds them, each with its worker. There may be some
+/// 12,000 with few headers.
+pub const TARGETS_BYTES_MAX: usize = 256 << 20;
 /// Longest cron expression.
 pub const CRON_BYTES_MAX: usize = 255;
 /// Largest payload of a schedule's job: 64 KiB, since every process reads all schedules.

@@ -1,10 +1,13 @@
 //! The private servers that other tests are built on.
 
-use duetime_store::testing::{MariaDbServer, PostgresServer, RedisCluster, RedisSentinel, RedisServer, shared_redis};
+use duetime_store::testing::{
+    MariaDbServer, PostgresServer, RedisCluster, RedisSentinel, RedisServer, shared_redis, until,
+};
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 /// Tells [`holds_a_server_for_another_test`] to hold one.
 const HOLD: &str = "DUETIME_TEST_HOLDS_A_SERVER";
@@ -116,9 +119,7 @@ fn no_server_outlives_a_killed_test() {
     child.kill().unwrap();
     child.wait().unwrap();
     // The signal is sent with the end of the process that we have waited for; it ends the servers soon after.
-    while ports.iter().any(|&port| answers(port)) {
-        thread::yield_now();
-    }
+    until("the servers to end", Duration::from_secs(60), || (!ports.iter().any(|&port| answers(port))).then_some(()));
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub const TIMEOUT_MS_MAX: u64 = 30 * MINUTE_MS;
 pub const HEADERS_MAX: usize = 32;
 /// Bytes of a header in memory besides its text: two strings and their allocations.
 const HEADER_BYTES: usize = 2 * (size_of::<String>() + 16);
+/// Bytes of the worker that delivers to a target: 21.9 KiB were measured with 4,000 queues.
+const WORKER_BYTES: usize = 22 << 10;
 /// Most final statuses of one target.
 pub const FINAL_STATUSES_MAX: usize = 32;
 /// Longest URL, header, or name of a list: as long as what is shown of an address.
@@ -44,16 +46,17 @@ pub enum Target {
 }
 
 impl Target {
-    /// About how many bytes it takes in memory.
+    /// About how many bytes it takes in memory, with the worker that delivers to it.
     pub(crate) fn held_bytes(&self) -> usize {
-        match self {
+        let own = match self {
             Self::Url(Endpoint { url, method: _, headers, timeout: _, final_statuses, key: _ }) => {
                 let headers: usize = headers.iter().map(|(name, value)| HEADER_BYTES + name.len() + value.len()).sum();
                 url.len() + headers + size_of_val(&final_statuses[..])
             }
             Self::RedisList(RedisList { url, key, layout: _ }) => url.len() + key.len(),
             Self::Queue(queue) => queue.len(),
-        }
+        };
+        WORKER_BYTES + own
     }
 }
 

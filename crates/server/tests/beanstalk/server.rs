@@ -2,6 +2,7 @@
 
 use crate::common::binary;
 use crate::http::server::Server;
+use duetime_store::testing::until;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead as _, BufReader};
@@ -9,6 +10,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 /// `duetime serve --beanstalk`.
 pub(crate) struct Both {
@@ -71,10 +73,10 @@ impl Alone {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         command.args(["-l", "127.0.0.1", "-p", &port.to_string()]).args(arguments);
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        while std::net::TcpStream::connect(address).is_err() {
+        until("the program to be reached", Duration::from_secs(60), || {
             assert!(child.try_wait().unwrap().is_none(), "it ended");
-            std::thread::yield_now();
-        }
+            std::net::TcpStream::connect(address).ok()
+        });
         Self { child, address }
     }
 

@@ -3,9 +3,10 @@
 use super::check_quiet;
 use super::driver::Browser;
 use crate::http::server::{Server, eventually, store_in};
+use duetime_store::testing::until;
 use serde_json::json;
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The receipts of due jobs of a queue, for a worker that asks now and keeps them for longer than the test takes.
 fn lease(server: &Server, queue: &str, limit: usize) -> Vec<String> {
@@ -20,11 +21,7 @@ fn fail(server: &Server, receipt: &str, message: &str) {
 
 /// Waits until the page shows this.
 fn eventually_shown(browser: &Browser, sentence: &str) {
-    let begin = Instant::now();
-    while !browser.text().contains(sentence) {
-        assert!(begin.elapsed() < Duration::from_secs(60), "no {sentence:?} in {}", browser.text());
-        std::thread::yield_now();
-    }
+    until(sentence, Duration::from_secs(60), || browser.text().contains(sentence).then_some(()));
 }
 
 #[test]

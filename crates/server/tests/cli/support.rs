@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Nothing here takes this long, unless it hangs.
@@ -123,15 +123,9 @@ pub(crate) fn pid(child: &Child) -> Pid {
 }
 
 /// Waits until something is so.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begin.elapsed() < TIME_LIMIT, "not in time: {what}");
-        thread::yield_now();
-    }
+#[track_caller]
+pub(crate) fn until<T>(expected: &str, look: impl FnMut() -> Option<T>) -> T {
+    duetime_store::testing::until(expected, TIME_LIMIT, look)
 }
 
 /// The number that a command has written into a file.

@@ -1,11 +1,13 @@
 //! The server's process.
 
+use duetime_store::testing::until;
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 /// The binary under test: what `DUETIME_BIN` names, else the one that was built beside this test.
 pub(crate) fn binary() -> PathBuf {
@@ -50,13 +52,10 @@ impl Server {
     /// Waits until it has the store's file open.
     pub(crate) fn wait_for_store(&self, store: &Path) {
         let descriptors = format!("/proc/{}/fd", self.child.id());
-        loop {
+        until("the store to be open", Duration::from_secs(60), || {
             let mut entries = std::fs::read_dir(&descriptors).expect("the server ended").flatten();
-            if entries.any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == store)) {
-                return;
-            }
-            std::thread::yield_now();
-        }
+            entries.any(|entry| std::fs::read_link(entry.path()).is_ok_and(|link| link == store)).then_some(())
+        });
     }
 
     /// SIGKILL.

@@ -6,16 +6,27 @@ use crate::http::server::Server;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// How often jobs and counts are read until they agree.
+const LOOKS_MAX: usize = 5;
+
 /// Jobs, queues, schedules and locks.
 pub(crate) struct Content(Value);
 
 impl Content {
     pub(crate) fn read(server: &Server, made_at: u64) -> Self {
         let all = |what: &str| all(server, what);
-        let (jobs, mut queues) = (all("jobs"), all("queues"));
+        // A job may end between the two readings.
+        let mut looks = 0;
+        let (jobs, mut queues) = loop {
+            let (jobs, queues) = (all("jobs"), all("queues"));
+            match uncounted(&jobs, &queues) {
+                None => break (jobs, queues),
+                Some(difference) => assert!(looks < LOOKS_MAX, "{difference}"),
+            }
+            looks += 1;
+        };
         // What the process did lately ends with it.
         queues.iter_mut().for_each(|queue| drop(queue.as_object_mut().unwrap().remove("lately")));
-        add_up(&jobs, &queues);
         // The outcome of these two depends on the store that is opened, so they are checked separately.
         let is_plain = |value: &Value| value["queue"] != INBOX && value["queue"] != OUTBOX;
         let plain = |values: Vec<Value>| values.into_iter().filter(is_plain).collect::<Vec<_>>();
@@ -112,8 +123,8 @@ fn all(server: &Server, what: &str) -> Vec<Value> {
     found
 }
 
-/// The counts of each queue are those of its jobs.
-fn add_up(jobs: &[Value], queues: &[Value]) {
+/// Which count of a queue is not that of its jobs.
+fn uncounted(jobs: &[Value], queues: &[Value]) -> Option<String> {
     let mut counts = BTreeMap::<(&str, &str), u64>::new();
     for job in jobs {
         *counts.entry((job["queue"].as_str().unwrap(), job["state"].as_str().unwrap())).or_default() += 1;
@@ -121,10 +132,13 @@ fn add_up(jobs: &[Value], queues: &[Value]) {
     for queue in queues {
         let name = queue["queue"].as_str().unwrap();
         for state in ["scheduled", "ready", "running", "succeeded", "failed", "cancelled"] {
-            assert_eq!(queue[state].as_u64(), Some(counts.remove(&(name, state)).unwrap_or(0)), "{state}: {queue}");
+            let counted = counts.remove(&(name, state)).unwrap_or(0);
+            if queue[state].as_u64() != Some(counted) {
+                return Some(format!("{state}: expected {counted}, got {queue}"));
+            }
         }
     }
-    assert!(counts.is_empty(), "no queue has {counts:?}");
+    (!counts.is_empty()).then(|| format!("no queue has {counts:?}"))
 }
 
 /// Whether everything that is expected is so, at any depth. Objects may have more fields, arrays not more elements.

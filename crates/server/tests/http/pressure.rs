@@ -7,6 +7,7 @@
 //! [`CROWD`] connections are enough to break each bound several times over if it did not hold. `cargo xtask outside` runs the table with
 //! [`CROWD_WHOLE`], and the rows of [`LONG`], which take a debug build half a minute each.
 
+mod gate;
 mod read_only;
 mod starved;
 mod unanswered_names;
@@ -16,9 +17,12 @@ pub(crate) use starved::Disk;
 use super::client::{Reply, connect_from, connect_narrowly, request};
 use super::server::{Server, eventually, store_in};
 use super::tokens::Tokens;
+use crate::certificate::Certificate;
+use gate::{Door, Gate};
 use serde_json::{Value, json};
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -60,28 +64,62 @@ struct Pressed {
     beanstalk: SocketAddr,
     /// The header of a caller with all rights.
     rights: Vec<(&'static str, String)>,
+    _gates: [Option<Gate>; 2],
+}
+
+/// The ways into a server.
+#[derive(Clone, Copy, PartialEq)]
+enum Doors {
+    Plain,
+    /// Both ports with TLS.
+    Tls,
+    /// The port of beanstalkd is a socket in the file system.
+    Unix,
 }
 
 impl Pressed {
-    /// With tokens, most of the crowd has none.
     fn start(tokens: Option<&Tokens>) -> (Self, tempfile::TempDir) {
+        Self::start_behind(Doors::Plain, tokens)
+    }
+
+    /// With tokens, most of the crowd has none.
+    fn start_behind(doors: Doors, tokens: Option<&Tokens>) -> (Self, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
-        let store = store_in(&folder);
-        let file = tokens.map(|tokens| tokens.file().to_str().unwrap().to_owned());
-        let mut arguments =
-            vec!["--store", store.to_str().unwrap(), "--beanstalk", "127.0.0.1:0", "--webhook-allow-private"];
-        arguments.extend(BUDGETS);
-        arguments.extend(file.iter().flat_map(|file| ["--tokens", file]));
+        let (store, socket) = (store_in(&folder), folder.path().join("beanstalk"));
+        let path = |path: PathBuf| path.to_str().unwrap().to_owned();
+        let mut arguments = vec!["--store".to_owned(), path(store), "--webhook-allow-private".to_owned()];
+        arguments.extend(BUDGETS.map(str::to_owned));
+        arguments.extend(tokens.into_iter().flat_map(|tokens| ["--tokens".to_owned(), path(tokens.file().into())]));
+        let beanstalk =
+            if doors == Doors::Unix { format!("unix:{}", socket.display()) } else { "127.0.0.1:0".to_owned() };
+        arguments.extend(["--beanstalk".to_owned(), beanstalk]);
+        let certificate = (doors == Doors::Tls).then(|| Certificate::of("IP:127.0.0.1"));
+        for (flag, file) in certificate.iter().flat_map(|_| [("--tls-cert", "server.pem"), ("--tls-key", "server.key")])
+        {
+            arguments.extend([flag.to_owned(), path(certificate.as_ref().unwrap().path(file))]);
+        }
+        let mut server = Server::with(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let doors = match (doors, &certificate) {
+            (Doors::Unix, _) => [None, Some(Door::Unix(socket))],
+            (_, None) => [None, None],
+            (_, Some(certificate)) => {
+                [server.address, beanstalk_of(&server)].map(|at| Some(Door::tls(at, certificate)))
+            }
+        };
+        let gates = doors.map(|door| door.map(Gate::before));
+        let [http, beanstalk] = gates.each_ref().map(|gate| gate.as_ref().map(|gate| gate.address));
+        server.address = http.unwrap_or(server.address);
+        let beanstalk = beanstalk.unwrap_or_else(|| beanstalk_of(&server));
         let rights = tokens.map(|tokens| {
             ("authorization", format!("Bearer {}", tokens.create("root", "admin,push,work,read,change")))
         });
-        (Self { rights: rights.into_iter().collect(), ..Self::of(Server::with(&arguments)) }, folder)
+        (Self { server, beanstalk, rights: rights.into_iter().collect(), _gates: gates }, folder)
     }
 
     /// Whose callers have all rights.
     fn of(server: Server) -> Self {
         let beanstalk = beanstalk_of(&server);
-        Self { server, beanstalk, rights: Vec::new() }
+        Self { server, beanstalk, rights: Vec::new(), _gates: [None, None] }
     }
 
     fn headers(&self) -> Vec<(&str, &str)> {
@@ -217,31 +255,11 @@ const TABLE: &[Row] = &[
         then: nothing,
     },
     Row {
-        what: "whole bodies at once",
-        each: 1,
-        prepare: nothing,
-        press: |p, _| {
-            let job = json!({"payload": "x".repeat(900_000)});
-            p.sent("/v1/queues/q/jobs", &Value::from(vec![job; 8]).to_string())
-        },
-        is_answered: true,
-        then: nothing,
-    },
-    Row {
         what: "connections that have sent a large body",
         each: 8,
         prepare: nothing,
         press: |p, _| p.sent("/v1/queues/q/jobs", &json!({"payload": "x".repeat(100_000)}).to_string()),
         is_answered: true,
-        then: nothing,
-    },
-    Row {
-        // Each is small beside the budgets. Together they are not, nor may what is freed stay.
-        what: "large jobs one after another",
-        each: 1,
-        prepare: |p| p.push_large("q", 400, 900_000),
-        press: |_, _| None,
-        is_answered: false,
         then: nothing,
     },
     Row {
@@ -257,18 +275,6 @@ const TABLE: &[Row] = &[
         each: 1,
         prepare: |p| p.push_large("q", 40, 500_000),
         press: |p, _| p.unread("POST", "/v1/queues/q/reserve", r#"{"limit":1000,"request_id":"again"}"#),
-        is_answered: true,
-        then: nothing,
-    },
-    Row {
-        // The jobs come back each second, and are handed out again.
-        what: "unread reserves",
-        each: 1,
-        prepare: |p| {
-            let job = json!({"payload": "x".repeat(900_000), "max_crashes": 1_000});
-            (0..5).for_each(|_| drop(p.ask("POST", "/v1/queues/q/jobs", &Value::from(vec![job.clone(); 10]))));
-        },
-        press: |p, _| p.unread("POST", "/v1/queues/q/reserve", r#"{"limit":1000,"lease":"1s","wait":"60s"}"#),
         is_answered: true,
         then: nothing,
     },
@@ -337,6 +343,29 @@ const TABLE: &[Row] = &[
         then: nothing,
     },
     Row {
+        what: "deliveries to receivers that never answer",
+        each: 1,
+        prepare: |p| {
+            for n in 0..5 {
+                let target = json!({"url": format!("http://{}/", SILENT.local_addr().unwrap()), "timeout": "60s"});
+                p.ask("PUT", &format!("/v1/queues/to-{n}"), &json!({"target": target}));
+            }
+        },
+        press: |p, n| {
+            let jobs = Value::from(vec![json!({"payload": "x".repeat(100_000)}); 4]);
+            let reply = p.tried("POST", &format!("/v1/queues/to-{}/jobs", n % 5), &jobs.to_string())?;
+            // Many bodies at once find no room.
+            assert!([200, 408, 503].contains(&reply.status), "{reply:?}");
+            None
+        },
+        is_answered: false,
+        then: nothing,
+    },
+];
+
+/// The things that can grow through the port of beanstalkd.
+const BEANSTALK: &[Row] = &[
+    Row {
         what: "jobs that are peeked and not read",
         each: 4,
         prepare: |p| p.push_large("default", 1, 1_000_000),
@@ -383,29 +412,42 @@ const TABLE: &[Row] = &[
         is_answered: true,
         then: nothing,
     },
-    Row {
-        what: "deliveries to receivers that never answer",
-        each: 1,
-        prepare: |p| {
-            for n in 0..5 {
-                let target = json!({"url": format!("http://{}/", SILENT.local_addr().unwrap()), "timeout": "60s"});
-                p.ask("PUT", &format!("/v1/queues/to-{n}"), &json!({"target": target}));
-            }
-        },
-        press: |p, n| {
-            let jobs = Value::from(vec![json!({"payload": "x".repeat(100_000)}); 4]);
-            let reply = p.tried("POST", &format!("/v1/queues/to-{}/jobs", n % 5), &jobs.to_string())?;
-            // Many bodies at once find no room.
-            assert!([200, 408, 503].contains(&reply.status), "{reply:?}");
-            None
-        },
-        is_answered: false,
-        then: nothing,
-    },
 ];
 
 /// More of them, for `cargo xtask outside`.
 const LONG: &[Row] = &[
+    Row {
+        what: "whole bodies at once",
+        each: 1,
+        prepare: nothing,
+        press: |p, _| {
+            let job = json!({"payload": "x".repeat(900_000)});
+            p.sent("/v1/queues/q/jobs", &Value::from(vec![job; 8]).to_string())
+        },
+        is_answered: true,
+        then: nothing,
+    },
+    Row {
+        // Each is small beside the budgets. Together they are not, nor may what is freed stay.
+        what: "large jobs one after another",
+        each: 1,
+        prepare: |p| p.push_large("q", 400, 900_000),
+        press: |_, _| None,
+        is_answered: false,
+        then: nothing,
+    },
+    Row {
+        // The jobs come back each second, and are handed out again.
+        what: "unread reserves",
+        each: 1,
+        prepare: |p| {
+            let job = json!({"payload": "x".repeat(900_000), "max_crashes": 1_000});
+            (0..5).for_each(|_| drop(p.ask("POST", "/v1/queues/q/jobs", &Value::from(vec![job.clone(); 10]))));
+        },
+        press: |p, _| p.unread("POST", "/v1/queues/q/reserve", r#"{"limit":1000,"lease":"1s","wait":"60s"}"#),
+        is_answered: true,
+        then: nothing,
+    },
     Row {
         what: "kept errors",
         each: 1,
@@ -449,6 +491,23 @@ const LONG: &[Row] = &[
         },
     },
     Row {
+        what: "large settings of queues",
+        each: 20,
+        prepare: nothing,
+        press: |p, _| {
+            let headers: serde_json::Map<_, _> =
+                (0..32).map(|n| (format!("x-{n}"), json!("x".repeat(2_000)))).collect();
+            let target = json!({"url": format!("http://{}/", SILENT.local_addr().unwrap()), "headers": headers});
+            let queue = NEW.fetch_add(1, Ordering::Relaxed);
+            let reply = p.tried("PUT", &format!("/v1/queues/s{queue}"), &json!({"target": target}).to_string())?;
+            // Many bodies at once find no room, and some day there is none for another target.
+            assert!([200, 408, 503, 507].contains(&reply.status), "{reply:?}");
+            None
+        },
+        is_answered: false,
+        then: nothing,
+    },
+    Row {
         what: "names of queues",
         each: 1,
         prepare: nothing,
@@ -489,11 +548,11 @@ fn crowd(p: &Pressed, row: &Row, size: usize) -> Vec<TcpStream> {
     })
 }
 
-fn press<'a>(rows: impl IntoIterator<Item = &'a Row>, size: usize, tokens: Option<&Tokens>) {
+fn press<'a>(rows: impl IntoIterator<Item = &'a Row>, size: usize, doors: Doors) {
     let mut too_large = Vec::new();
     let (idle, _idle_folder) = Pressed::start(None);
     for row in rows {
-        let (p, _folder) = Pressed::start(tokens);
+        let (p, _folder) = Pressed::start_behind(doors, None);
         let what = row.what;
         (row.prepare)(&p);
         p.serves_others(what);
@@ -526,7 +585,7 @@ fn press<'a>(rows: impl IntoIterator<Item = &'a Row>, size: usize, tokens: Optio
 
 #[test]
 fn what_callers_make_a_server_hold_is_bounded() {
-    press(TABLE, CROWD, None);
+    press(TABLE.iter().chain(BEANSTALK), CROWD, Doors::Plain);
 }
 
 /// With the same requests, of which those without rights are refused before anything of them is held.
@@ -596,5 +655,17 @@ fn a_large_body_ends_its_connection_while_many_are_open() {
 /// `cargo xtask outside`.
 #[test]
 fn whole_table_of_pressure() {
-    press(TABLE.iter().chain(LONG), CROWD_WHOLE, None);
+    press(TABLE.iter().chain(BEANSTALK).chain(LONG), CROWD_WHOLE, Doors::Plain);
+}
+
+/// `cargo xtask outside`.
+#[test]
+fn whole_table_of_pressure_over_tls() {
+    press(TABLE.iter().chain(BEANSTALK), CROWD_WHOLE, Doors::Tls);
+}
+
+/// `cargo xtask outside`.
+#[test]
+fn whole_table_of_pressure_over_a_unix_socket() {
+    press(BEANSTALK, CROWD_WHOLE, Doors::Unix);
 }

@@ -2,7 +2,7 @@
 
 use super::client::{Connection, Reply, request};
 use crate::common::binary;
-use duetime_store::testing::FakeClock;
+use duetime_store::testing::{FakeClock, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// The time limit for a condition; never reached if all is well.
@@ -195,9 +195,5 @@ impl Drop for Server {
 /// Looks until it is so.
 #[track_caller]
 pub(crate) fn eventually(mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + CONDITION_TIME_MAX;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "it never became so");
-        std::thread::yield_now();
-    }
+    until("something to become so", CONDITION_TIME_MAX, || is_so().then_some(()));
 }

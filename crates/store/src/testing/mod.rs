@@ -44,11 +44,12 @@ const AGREED_LIMIT: Duration = Duration::from_secs(90);
 /// Time limit for a database to start, also after a crash.
 const DATABASE_LIMIT: Duration = Duration::from_secs(60);
 
-/// The polling interval.
+/// Between two looks.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Polls until there is a result; panics with the expectation when the time limit has passed.
-fn until<T>(expected: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+/// Looks at another process until there is a result; panics with the expectation when the time limit has passed.
+#[track_caller]
+pub fn until<T>(expected: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + limit;
     loop {
         if let Some(seen) = look() {

@@ -243,9 +243,7 @@ mod tests {
     async fn all_targets_together_have_a_bound_in_bytes() {
         let fixture = Fixture::new().await;
         let settings = &fixture.services.settings;
-        let headers: Vec<String> = (0..32).map(|n| format!("\"x-{n}\":\"{}\"", "x".repeat(2_000))).collect();
-        let text = format!("{{\"url\":\"http://127.0.0.1/\",\"headers\":{{{}}}}}", headers.join(","));
-        let target: Target = text.parse().unwrap();
+        let target: Target = r#"{"url":"http://127.0.0.1/"}"#.parse().unwrap();
         let count = TARGETS_BYTES_MAX / target.held_bytes();
         let large = QueueSettings { target: Some(target), ..QueueSettings::default() };
         (0..count).for_each(|n| settings.set(format!("q{n}").into(), large.clone()));
