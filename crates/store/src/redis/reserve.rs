@@ -28,7 +28,7 @@ struct Part<'a> {
 
 impl Jobs {
     pub(super) async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
-        // The script looks, and leases none.
+        // The script leases none, and measures the limits of the queue as for a reserve.
         let look = Reserve::new(Pick::InOrder(vec![queue.clone()]), 0);
         Ok(self.reserve(look).await?.next_at)
     }
