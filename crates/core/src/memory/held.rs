@@ -214,7 +214,7 @@ impl Held {
     }
 
     /// Leases a waiting job, and returns it.
-    pub(super) fn start(&mut self, id: JobId, lease_ms: u64, takes: bool, now: Now) -> Job {
+    pub(super) fn lease(&mut self, id: JobId, lease_ms: u64, takes: bool, now: Now) -> Job {
         let numbers = self.numbers();
         let live = self.live.get_mut(id).expect("what is picked is live");
         let queue = self.queues.get_mut(live.queue()).expect("a live job's queue exists");
@@ -418,7 +418,7 @@ mod tests {
                 now,
             );
         }
-        let started = held.start(id(1), 1_000, false, now);
+        let started = held.lease(id(1), 1_000, false, now);
         let progress = Progress { percent: 1, note: Some("half".into()), at: Timestamp(T0) };
         held.extend(Extend { progress: Some(progress.into()), ..Extend::new(started.receipt(), None) }, now);
         let cancel = Edit { id: id(1), version: None, change: Change::Cancel { message: None } };

@@ -97,7 +97,7 @@ impl Held {
                         got.reserved.next_at = Some(now.wall);
                         return Some(());
                     }
-                    self.lease(id, asked, now, got);
+                    self.lease_for(id, asked, now, got);
                 }
                 if rest.is_some() || resume.0 == index {
                     *resume = (index, rest.unwrap_or(FIRST));
@@ -141,7 +141,7 @@ impl Held {
                 }
             }
             let Some((.., id)) = first else { break };
-            self.lease(id, asked, now, got);
+            self.lease_for(id, asked, now, got);
         }
         for name in queues {
             let Some(queue) = self.queues.get_mut(name).filter(|queue| !queue.limits.paused) else { continue };
@@ -198,17 +198,17 @@ impl Held {
         if let Some(refused) = refused {
             got.reserved.refused.push((named.id, refused));
         } else if !got.is_full(asked) {
-            self.lease(named.id, asked, now, got);
+            self.lease_for(named.id, asked, now, got);
         }
     }
 
-    fn lease(&mut self, id: JobId, asked: HandOut<'_>, now: Now, got: &mut Got) {
+    fn lease_for(&mut self, id: JobId, asked: HandOut<'_>, now: Now, got: &mut Got) {
         let live = self.live.get(id).expect("what is picked is live");
         debug_assert!(asked.is_early() || live.due_at <= now.wall, "nothing is handed out early");
         debug_assert!(live.run().is_none(), "a job has one lease");
         let of_queue = || asked.queue_lease_ms(live.queue());
         let lease_ms = asked.lease_ms().or(live.lease_ms()).or_else(of_queue).unwrap_or(LEASE_MS_DEFAULT);
-        let job = self.start(id, lease_ms, asked.takes(), now);
+        let job = self.lease(id, lease_ms, asked.takes(), now);
         // Otherwise a restart would restore the lease of a take as that of a worker.
         let noted = if asked.takes() { self.outbox.get(id).cloned() } else { self.lease_entry(&job, now) };
         got.reserved.entries.extend(noted);

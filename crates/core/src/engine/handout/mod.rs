@@ -154,15 +154,15 @@ impl Handout {
             // It does not wait, and may have to ask the ledger once it has leased something.
             return self
                 .supervisor
-                .complete(self, |handout| async move { handout.serve(reserve, free, wait, worker).await })
+                .complete(self, |handout| async move { handout.reserve_and_note(reserve, free, wait, worker).await })
                 .await;
         };
         self.consumers.requests.note(queues, self.broker.now());
-        self.serve(reserve, free, wait, worker).await
+        self.reserve_and_note(reserve, free, wait, worker).await
     }
 
-    /// Waits for jobs, and notes their leases.
-    async fn serve(
+    /// Reserves, and notes the leases.
+    async fn reserve_and_note(
         self: &Arc<Self>,
         reserve: Reserve,
         free: usize,
@@ -170,7 +170,7 @@ impl Handout {
         worker: Option<WaitingWorker>,
     ) -> Result<Unclaimed, Error> {
         let may_be_repeated = reserve.request_id.is_some();
-        let mut reserved = self.wait_for(reserve, free, wait).await?;
+        let mut reserved = self.reserve_or_wait(reserve, free, wait).await?;
         if let Some(worker) = worker {
             worker.add_leases(&reserved.leases);
         }
@@ -231,10 +231,10 @@ impl Handout {
         self.supervisor.complete(self, |handout| async move { handout.recorder.try_record(entries).await }).await
     }
 
-    async fn wait_for(self: &Arc<Self>, reserve: Reserve, free: usize, wait: Duration) -> Result<Reserved, Error> {
+    async fn reserve_or_wait(self: &Arc<Self>, reserve: Reserve, free: usize, wait: Duration) -> Result<Reserved, Error> {
         let Some(queues) = reserve.pick.queues() else {
             self.recorder.check_backlog()?;
-            return self.step(reserve, free).await;
+            return self.reserve_once(reserve, free).await;
         };
         let (queues, end) = (queues.to_vec(), Instant::now() + wait);
         let place = (!wait.is_zero()).then(|| self.consumers.waiting.at_queues.register(queues.clone()));
@@ -243,7 +243,7 @@ impl Handout {
             self.recorder.check_backlog()?;
             // Registered before the broker is asked, so that no wake in between is missed.
             let woken = place.as_ref().filter(|_| !is_last).map(Registration::woken);
-            let reserved = self.step(reserve.clone(), free).await?;
+            let reserved = self.reserve_once(reserve.clone(), free).await?;
             let has_answer = reserved.is_repeat || !reserved.leases.is_empty();
             let Some(woken) = woken.filter(|_| !has_answer) else { break reserved };
             if let Some(next_at) = reserved.next_at {

@@ -4,8 +4,8 @@
 //! Why this is hard: a caller that disconnects is a future that is dropped, at any `await`. Workers wait up to a minute and are
 //! stopped at any time, so it happens all the time. Three places need care:
 //!
-//! - *While the broker leases.* The step must not be cut off: jobs would be leased by nobody until their leases expire. So it
-//!   is a separate future ([`Step`]). If its caller goes, it runs to its end in a task, and what it leased is given back.
+//! - *While the broker leases.* Its call must not be cut off: jobs would be leased by nobody until their leases expire. So it
+//!   is a separate future ([`Call`]). If its caller goes, it runs to its end in a task, and what it leased is given back.
 //! - *While the leases are noted* (one process), and from then until the answer is written. They are in an [`Unclaimed`], which
 //!   gives them back when it is dropped. Only the edge knows that an answer went out, so only the edge calls
 //!   [`claim`](Unclaimed::claim).
@@ -78,20 +78,20 @@ impl Drop for Unclaimed {
 }
 
 impl Handout {
-    /// Leases once. If the caller disconnects meanwhile, the step still runs to completion, and its leases are given back.
-    pub(super) async fn step(self: &Arc<Self>, reserve: Reserve, free: usize) -> Result<Reserved, Error> {
+    /// Asks the broker once. If the caller disconnects meanwhile, the call still runs to completion, and its leases are given back.
+    pub(super) async fn reserve_once(self: &Arc<Self>, reserve: Reserve, free: usize) -> Result<Reserved, Error> {
         let (handout, may_be_repeated) = (self.clone(), reserve.request_id.is_some());
-        let step = Box::pin(async move {
+        let future = Box::pin(async move {
             let reserve = Reserve { limit: handout.limit_of(&reserve, free), ..reserve };
-            let call = || handout.broker.reserve(reserve.clone());
-            let mut reserved = handout.with_overflow(HandOut::Reserve(&reserve), call).await?;
+            let ask = || handout.broker.reserve(reserve.clone());
+            let mut reserved = handout.with_overflow(HandOut::Reserve(&reserve), ask).await?;
             handout.publisher.observe_jobs(reserved.leases.iter().map(|lease| &lease.job), Observed::started);
             handout.keep_startable(&mut reserved, free).await;
             Ok(reserved)
         });
-        let mut step = Step { handout: self, step: Some(step), may_be_repeated };
-        let reserved = poll_fn(|context| step.step.as_mut().expect("it goes with this").as_mut().poll(context)).await;
-        step.step = None;
+        let mut call = Call { handout: self, future: Some(future), may_be_repeated };
+        let reserved = poll_fn(|context| call.future.as_mut().expect("it goes with this").as_mut().poll(context)).await;
+        call.future = None;
         reserved
     }
 
@@ -101,22 +101,22 @@ impl Handout {
     }
 }
 
-type Leasing = Pin<Box<dyn Future<Output = Result<Reserved, Error>> + Send>>;
+type ReserveFuture = Pin<Box<dyn Future<Output = Result<Reserved, Error>> + Send>>;
 
-/// A step of the broker that runs for a caller.
-struct Step<'a> {
+/// A call of the broker that runs for a caller.
+struct Call<'a> {
     handout: &'a Arc<Handout>,
     /// `None` once it is done.
-    step: Option<Leasing>,
+    future: Option<ReserveFuture>,
     may_be_repeated: bool,
 }
 
-impl Drop for Step<'_> {
+impl Drop for Call<'_> {
     fn drop(&mut self) {
-        let Some(step) = self.step.take() else { return };
+        let Some(future) = self.future.take() else { return };
         let (handout, may_be_repeated) = (self.handout.clone(), self.may_be_repeated);
         self.handout.supervisor.finish_alone(async move {
-            if let Ok(reserved) = step.await {
+            if let Ok(reserved) = future.await {
                 drop(handout.note_leases(reserved, may_be_repeated).await);
             }
         });
@@ -174,7 +174,7 @@ mod tests {
 
     /// A caller may go at any await: here before the broker has answered.
     #[tokio::test(start_paused = true)]
-    async fn a_step_that_leased_for_a_caller_who_has_gone_gives_back() {
+    async fn a_call_that_leased_for_a_caller_who_has_gone_gives_back() {
         let fixture = Fixture::new().await;
         fixture.push(job()).await;
         fixture.life.freeze(Duration::from_secs(2));

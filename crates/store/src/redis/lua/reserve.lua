@@ -79,7 +79,7 @@ if request ~= '' then
   end
 end
 
-local new_metas, running, receipts, ended, started = {}, {}, {}, {}, {}
+local new_metas, running, receipts, ended, leased = {}, {}, {}, {}, {}
 -- Jobs to be removed from the sorted set of the current queue.
 local gone = {}
 
@@ -108,7 +108,7 @@ local function template(n)
   return templates[n]
 end
 
-local function hand_out(id, body, new_meta, epoch)
+local function add_lease(id, body, new_meta, epoch)
   new_metas[meta_count + 1], new_metas[meta_count + 2] = id, new_meta
   receipts[meta_count + 1], receipts[meta_count + 2] = id, epoch
   meta_count = meta_count + 2
@@ -123,8 +123,8 @@ local function lease_plain(n, id, body)
   local new = template(n)
   gone[#gone + 1] = id
   running[meta_count + 1], running[meta_count + 2] = new.lease_until, id
-  started[new.queue] = (started[new.queue] or 0) + 1
-  hand_out(id, body, new.first .. string.sub(body, 7, 12) .. new.last, six(FLOOR))
+  leased[new.queue] = (leased[new.queue] or 0) + 1
+  add_lease(id, body, new.first .. string.sub(body, 7, 12) .. new.last, six(FLOOR))
   return true
 end
 
@@ -157,8 +157,8 @@ local function lease(n, id, body, meta)
     h.lease_until = now + length
     running[meta_count + 1], running[meta_count + 2] = text(h.lease_until), id
   end
-  started[h.queue] = (started[h.queue] or 0) + 1
-  hand_out(id, body, packed(h), six(h.epoch))
+  leased[h.queue] = (leased[h.queue] or 0) + 1
+  add_lease(id, body, packed(h), six(h.epoch))
 end
 
 -- A job past its deadline to start only waits for its end.
@@ -284,7 +284,7 @@ local function limits_of(queue)
   local kept = redis.call('HMGET', COUNTERS, queue .. ':m', queue .. ':p', queue .. ':b', queue .. ':t', queue .. ':r')
   local limits, max_running = { runs = math.huge, period = tonumber(kept[2] or '') }, tonumber(kept[1] or 0)
   if max_running > 0 and not takes then
-    limits.runs = math.max(max_running - tonumber(kept[5] or 0) - (started[queue] or 0), 0)
+    limits.runs = math.max(max_running - tonumber(kept[5] or 0) - (leased[queue] or 0), 0)
   end
   if limits.period then
     limits.burst = tonumber(kept[3])
@@ -295,10 +295,10 @@ local function limits_of(queue)
   return measure(limits)
 end
 
-local function pass(queue, limits, handed_out)
-  limits.runs = limits.runs - handed_out
-  if limits.period and handed_out > 0 then
-    limits.ahead = limits.ahead + limits.period * handed_out
+local function pass(queue, limits, jobs)
+  limits.runs = limits.runs - jobs
+  if limits.period and jobs > 0 then
+    limits.ahead = limits.ahead + limits.period * jobs
     keep_ahead(queue, limits.ahead)
   end
   measure(limits)
@@ -410,14 +410,14 @@ if lease_count > 0 then
   many('HSET', META, new_metas)
   if finishes then
     many('ZADD', ENDED, ended)
-    for queue, n in pairs(started) do
+    for queue, n in pairs(leased) do
       count(queue, 's', n)
       count(queue, 'S', n)
     end
     trim(ENDED, tonumber(ARGV[11]), lease_count / 3)
   else
     many('ZADD', RUNNING, running)
-    for queue, n in pairs(started) do count(queue, 'r', n) end
+    for queue, n in pairs(leased) do count(queue, 'r', n) end
     if not OWN and redis.call('EXISTS', OUTBOX) == 1 then
       for i = 1, #receipts, 2 do
         if redis.call('ZSCORE', OUTBOX, receipts[i]) then
