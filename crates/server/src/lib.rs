@@ -17,6 +17,7 @@ mod deliver;
 mod descriptors;
 mod engine_options;
 mod file_error;
+mod file_watch;
 mod http;
 mod job_options;
 mod log;
@@ -26,7 +27,6 @@ mod router;
 mod serve;
 mod signals;
 mod toml_words;
-mod watched;
 
 pub use router::{RouterOptions, router};
 

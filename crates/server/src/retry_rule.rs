@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A rule in JSON, so that an error names its field.
 #[derive(serde::Deserialize)]
-struct Given {
+struct RuleBody {
     retry: Backoff,
 }
 
@@ -17,7 +17,7 @@ pub(crate) fn parse_backoff(text: &str) -> Result<Backoff, String> {
         "none" => Ok(Backoff::None),
         "default" => Ok(Backoff::Default),
         json if json.starts_with('{') => {
-            let given = api::read::<Given>(&format!("{{\"retry\": {json}}}"));
+            let given = api::read::<RuleBody>(&format!("{{\"retry\": {json}}}"));
             given.map(|given| given.retry).map_err(|unread| unread.to_string())
         }
         text if text.starts_with("fixed:") => {

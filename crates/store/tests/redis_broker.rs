@@ -2,15 +2,15 @@
 
 use duetime_core::ports::{Broker, BrokerClock, Edit, Outbox, Outcomes, Room};
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::broker_suite::Made;
-use duetime_core::testing::fixtures::{Given, cancel, job};
+use duetime_core::testing::broker_suite::BrokerAndBus;
+use duetime_core::testing::fixtures::{FixedHost, cancel, job};
 use duetime_core::{Job, JobId};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-async fn broker(clock: Arc<ManualClock>) -> Made {
+async fn broker(clock: Arc<ManualClock>) -> BrokerAndBus {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let url = format!("{}?namespace=case{}", shared_redis().url(), LAST.fetch_add(1, Ordering::Relaxed));
     let options = Options { beside: Some("test".into()), clock: Some(clock), ..Options::default() };
@@ -27,7 +27,7 @@ async fn a_leader_finds_what_others_left_in_any_partition() {
     let clock = Arc::new(ManualClock::new());
     let options = || Options { beside: Some("test".into()), clock: Some(clock.clone()), ..Options::default() };
     let gone = Redis::connect(&url, options()).await.unwrap();
-    gone.begin(Arc::new(Given::default())).await.unwrap();
+    gone.begin(Arc::new(FixedHost::default())).await.unwrap();
     let mut ids = Vec::new();
     for queue in ["images", "orders", "reminders", "reports"] {
         let id = JobId::in_partition(1, gone.partition(queue));
@@ -52,7 +52,7 @@ async fn lapsed_tombstones_are_dropped_while_nothing_happens() {
     let clock = Arc::new(ManualClock::new());
     let options = Options { beside: Some("test".into()), clock: Some(clock.clone()), ..Options::default() };
     let redis = Redis::connect(&url, options).await.unwrap();
-    redis.begin(Arc::new(Given::default())).await.unwrap();
+    redis.begin(Arc::new(FixedHost::default())).await.unwrap();
     let jobs: Vec<Job> = (1..=2_500).map(job).collect();
     for some in jobs.chunks(500) {
         redis.put(some.to_vec(), redis.reading(), Room::Any).await.unwrap();

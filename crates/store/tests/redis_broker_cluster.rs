@@ -1,13 +1,13 @@
 //! The conformance suite on a Cluster. The ids of its fixtures name the partition 0, so there is no other.
 
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::broker_suite::Made;
+use duetime_core::testing::broker_suite::BrokerAndBus;
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::RedisCluster;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-async fn broker(clock: Arc<ManualClock>) -> Made {
+async fn broker(clock: Arc<ManualClock>) -> BrokerAndBus {
     static SERVERS: OnceLock<RedisCluster> = OnceLock::new();
     static LAST: AtomicU32 = AtomicU32::new(0);
     let servers = SERVERS.get_or_init(RedisCluster::masters_only);

@@ -31,7 +31,7 @@ const FLOORS: &[&[&str]] = &[
 
 /// Modules of the engine. Each imports only those before it.
 const SERVICES: &[&[&str]] = &[
-    &["stores", "expected", "status", "waiters", "documents", "observed", "timers", "unrecorded"],
+    &["stores", "precondition", "status", "waiters", "documents", "observation", "timers", "outbox_entries"],
     &["metrics", "supervisor"],
     &["events"],
     &["base"],

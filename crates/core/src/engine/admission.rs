@@ -34,7 +34,7 @@ use crate::engine::events::Publisher;
 use crate::engine::ids::Ids;
 use crate::engine::loader::Loader;
 use crate::engine::metrics::Metrics;
-use crate::engine::observed::Observed;
+use crate::engine::observation::Observation;
 use crate::error::Error;
 use crate::model::id::JobId;
 use crate::model::job::Job;
@@ -62,10 +62,10 @@ pub(in crate::engine) enum Producer<'a> {
 impl Producer<'_> {
     /// The event as which a new job counts. A settlement and an edit have counted theirs, since they may be recorded later,
     /// by another process, or twice.
-    fn event(&self) -> Option<Observed> {
+    fn event(&self) -> Option<Observation> {
         match self {
-            Self::Push | Self::Tick | Self::Inbox { .. } => Some(Observed::Pushed),
-            Self::Import => Some(Observed::Imported),
+            Self::Push | Self::Tick | Self::Inbox { .. } => Some(Observation::Pushed),
+            Self::Import => Some(Observation::Imported),
             Self::Move | Self::Edit { .. } => None,
         }
     }
@@ -201,7 +201,7 @@ impl Admission {
                 (Admitted::IdTaken(_), Producer::Inbox { .. }) => self.ids.skip().await,
                 // Nobody else knows the id, so it is this push that was recorded, and its answer was lost.
                 (Admitted::Repeated | Admitted::Removed, Producer::Push) => {
-                    self.publisher.observe_jobs(std::iter::once(job), |_| Observed::Pushed);
+                    self.publisher.observe_jobs(std::iter::once(job), |_| Observation::Pushed);
                 }
                 _ => {}
             }

@@ -5,10 +5,10 @@ use super::services::Services;
 use crate::api;
 use crate::api::{DueCounts, Failures, Health, HistorySpan, Why, Workers as Page};
 use crate::clock::{Millis, MovableClock};
-use crate::engine::expected::Expected;
 use crate::engine::handout::Unclaimed;
 use crate::engine::metrics::Metrics;
 use crate::engine::observatory::{Starts, Sum, TargetDown};
+use crate::engine::precondition::Precondition;
 use crate::engine::status::Fault;
 use crate::error::Error;
 use crate::json::Span;
@@ -360,7 +360,7 @@ impl Engine {
     pub async fn reconfigure_if(
         &self,
         queue: &str,
-        expected: Expected,
+        expected: Precondition,
         change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
     ) -> Result<(QueueSettings, u64), Error> {
         self.services.settings.reconfigure_if(queue, expected, change).await
@@ -468,7 +468,7 @@ impl Engine {
         &self,
         name: &str,
         schedule: Schedule,
-        expected: Expected,
+        expected: Precondition,
     ) -> Result<ScheduleStatus, Error> {
         self.services.schedules.preview_schedule_if(name, schedule, expected).await
     }
@@ -491,7 +491,7 @@ impl Engine {
         &self,
         name: &str,
         schedule: Schedule,
-        expected: Expected,
+        expected: Precondition,
     ) -> Result<ScheduleStatus, Error> {
         self.services.schedules.set_schedule_if(name, schedule, expected).await
     }
@@ -501,7 +501,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NoSchedule`]; [`Error::Changed`]; [`Error::Invalid`].
-    pub async fn pause_schedule(&self, name: &str, pause: Pause, expected: Expected) -> Result<ScheduleStatus, Error> {
+    pub async fn pause_schedule(
+        &self,
+        name: &str,
+        pause: Pause,
+        expected: Precondition,
+    ) -> Result<ScheduleStatus, Error> {
         self.services.schedules.pause_schedule(name, pause, expected).await
     }
 
@@ -509,7 +514,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NoSchedule`]; [`Error::Changed`].
-    pub async fn resume_schedule(&self, name: &str, expected: Expected) -> Result<ScheduleStatus, Error> {
+    pub async fn resume_schedule(&self, name: &str, expected: Precondition) -> Result<ScheduleStatus, Error> {
         self.services.schedules.resume_schedule(name, expected).await
     }
 
@@ -522,7 +527,7 @@ impl Engine {
         &self,
         name: &str,
         origin: Option<Arc<str>>,
-        expected: Expected,
+        expected: Precondition,
     ) -> Result<Pushed, Error> {
         self.services.schedules.run_schedule(name, origin, expected).await
     }
@@ -539,7 +544,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NoSchedule`]; [`Error::Changed`].
-    pub async fn delete_schedule_if(&self, name: &str, expected: Expected) -> Result<(), Error> {
+    pub async fn delete_schedule_if(&self, name: &str, expected: Precondition) -> Result<(), Error> {
         self.services.schedules.delete_schedule_if(name, expected).await
     }
 

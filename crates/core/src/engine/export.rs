@@ -1,9 +1,9 @@
 //! Export: reading a store whole, without an engine. Nothing is changed, handed out or taken back.
 
+use super::outbox_entries::OutboxEntries;
 use super::queues::read_settings;
 use super::schedules::read_schedules;
 use super::stores::Stores;
-use super::unrecorded::Unrecorded;
 use crate::clock::Millis;
 use crate::error::Error;
 use crate::limits::{PAGE_JOBS_MAX, STEP_JOBS_MAX};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct Export {
     stores: Stores,
     /// At the beginning. Copies that pages have shown since are taken out.
-    unrecorded: Unrecorded,
+    unrecorded: OutboxEntries,
     after: Option<String>,
     is_over: bool,
     running: u64,
@@ -31,9 +31,9 @@ impl Export {
     /// # Errors
     /// Of the broker; [`Error::Unavailable`] if too many outcomes are still to be recorded.
     pub async fn begin(stores: Stores) -> Result<Self, Error> {
-        let mut unrecorded = Unrecorded::default();
+        let mut unrecorded = OutboxEntries::default();
         if !stores.broker.is_ledger() {
-            unrecorded = Unrecorded::read(stores.broker.as_ref(), stores.ledger.as_ref(), STEP_JOBS_MAX).await?;
+            unrecorded = OutboxEntries::read(stores.broker.as_ref(), stores.ledger.as_ref(), STEP_JOBS_MAX).await?;
             if unrecorded.ids.len() < stores.broker.backlog() {
                 let why =
                     "many outcomes wait to be recorded: run a server for a moment, without workers, then try again";

@@ -46,14 +46,14 @@ struct Candidate {
 
 /// The rows that were passed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Passed {
+struct Skips {
     /// Up to this number; `i64::MIN` if there are none.
     until: i64,
     /// Those up to this number have been looked at again.
     again: i64,
 }
 
-impl Passed {
+impl Skips {
     const NONE: Self = Self { until: i64::MIN, again: i64::MIN };
 
     /// After a look at rows after one of these numbers, up to `last`, of which some had a place, and some had none.
@@ -81,7 +81,7 @@ pub(super) struct InboxMover {
     metrics: Arc<Metrics>,
     supervisor: Arc<Supervisor>,
     ids: Arc<Ids>,
-    passed: Mutex<Passed>,
+    passed: Mutex<Skips>,
 }
 
 impl InboxMover {
@@ -105,7 +105,7 @@ impl InboxMover {
             metrics: metrics.clone(),
             supervisor: supervisor.clone(),
             ids,
-            passed: Mutex::new(Passed::NONE),
+            passed: Mutex::new(Skips::NONE),
         }
     }
 
@@ -135,7 +135,7 @@ impl InboxMover {
     async fn admit_page(&self) -> Result<bool, Error> {
         let passed = *self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut after, mut rows) = (passed.until, self.inbox.waiting(passed.until, STEP_JOBS_MAX).await?);
-        if rows.is_empty() && passed != Passed::NONE {
+        if rows.is_empty() && passed != Skips::NONE {
             (after, rows) = (passed.again, self.inbox.waiting(passed.again, STEP_JOBS_MAX).await?);
         }
         let last = rows.last().map(|row| row.number);

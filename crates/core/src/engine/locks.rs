@@ -106,7 +106,7 @@ impl LockDesk {
         let answered = self.supervisor.complete(self, |desk| async move {
             let guard = desk.asking.lock((acquire.owner.clone(), acquire.name.clone())).await;
             let answer = desk.locks.acquire(acquire.clone()).await?;
-            Ok::<_, Error>(Answered { answer: Some(answer), acquire, desk, guard: Some(guard) })
+            Ok::<_, Error>(PendingAnswer { answer: Some(answer), acquire, desk, guard: Some(guard) })
         });
         Ok(answered.await?.heard())
     }
@@ -241,20 +241,20 @@ impl Drop for PlaceInLine<'_> {
 
 /// An answer on its way to its caller. If the caller has gone, a new grant is released before the same owner's next request
 /// is answered.
-struct Answered {
+struct PendingAnswer {
     answer: Option<Acquired>,
     acquire: Acquire,
     desk: Arc<LockDesk>,
     guard: Option<KeyedGuard<Claim>>,
 }
 
-impl Answered {
+impl PendingAnswer {
     fn heard(mut self) -> Acquired {
         self.answer.take().expect("it is heard once")
     }
 }
 
-impl Drop for Answered {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
         let Some(Acquired::Granted { grant, is_new: true }) = self.answer else { return };
         let (desk, guard) = (self.desk.clone(), self.guard.take());
@@ -281,7 +281,7 @@ mod tests {
         for is_heard in [true, false] {
             let acquire = Acquire { name: "l".into(), owner: "o".into(), ttl_ms: 5_000, waiting: false };
             let answer = desk.locks.acquire(acquire.clone()).await.unwrap();
-            let answered = Answered { answer: Some(answer), acquire, desk: desk.clone(), guard: None };
+            let answered = PendingAnswer { answer: Some(answer), acquire, desk: desk.clone(), guard: None };
             if is_heard {
                 let Acquired::Granted { grant, .. } = answered.heard() else { panic!("it is free") };
                 pass(Duration::ZERO).await;

@@ -3,7 +3,7 @@
 //! Transitions are counted as they happen, not read back from stores. Each process that shares a broker has its own
 //! counters; add them up.
 
-use super::observed::Observed;
+use super::observation::Observation;
 use crate::clock::Millis;
 use crate::model::job::State;
 use crate::ports::Run;
@@ -168,7 +168,7 @@ impl Metrics {
     }
 
     /// Counts what happened to jobs, which mostly are neighbours of one queue.
-    pub(super) fn count<'a>(&self, events: impl Iterator<Item = (&'a Arc<str>, Observed, State)>) {
+    pub(super) fn count<'a>(&self, events: impl Iterator<Item = (&'a Arc<str>, Observation, State)>) {
         let mut last: Option<(&Arc<str>, Arc<QueueMetrics>)> = None;
         for (queue, event, state) in events {
             let metrics = match &last {
@@ -188,7 +188,7 @@ impl QueueMetrics {
             .map(|count| count.load(Ordering::Relaxed))
     }
 
-    fn count(&self, event: Observed, state: State) {
+    fn count(&self, event: Observation, state: State) {
         let one = |counter: &AtomicU64| {
             counter.fetch_add(1, Ordering::Relaxed);
         };
@@ -198,32 +198,32 @@ impl QueueMetrics {
             _ => {}
         };
         match event {
-            Observed::Pushed => one(&self.pushed),
-            Observed::Started(late_ms) => {
+            Observation::Pushed => one(&self.pushed),
+            Observation::Started(late_ms) => {
                 one(&self.started);
                 late_ms.iter().for_each(|ms| self.lateness.add(ms.saturating_mul(1_000)));
             }
-            Observed::Succeeded(ms) => {
+            Observation::Succeeded(ms) => {
                 one(&self.succeeded);
                 self.duration.add(ms.saturating_mul(1_000));
             }
-            Observed::Taken => one(&self.succeeded),
-            Observed::Failed(ms) => {
+            Observation::Taken => one(&self.succeeded),
+            Observation::Failed(ms) => {
                 one(&self.attempts_failed);
                 self.duration.add(ms.saturating_mul(1_000));
                 ended();
             }
-            Observed::Crashed => {
+            Observation::Crashed => {
                 one(&self.attempts_crashed);
                 ended();
             }
-            Observed::Released => {
+            Observation::Released => {
                 one(&self.released);
                 ended();
             }
-            Observed::Expired => one(&self.failed),
-            Observed::Cancelled => one(&self.cancelled),
-            Observed::Imported | Observed::Changed | Observed::Retried | Observed::Deleted => {}
+            Observation::Expired => one(&self.failed),
+            Observation::Cancelled => one(&self.cancelled),
+            Observation::Imported | Observation::Changed | Observation::Retried | Observation::Deleted => {}
         }
     }
 }
@@ -254,7 +254,7 @@ mod tests {
         let metrics = Metrics::default();
         let pushed = |queue: &str| {
             let queue = Arc::from(queue);
-            metrics.count(std::iter::once((&queue, Observed::Pushed, State::Ready)));
+            metrics.count(std::iter::once((&queue, Observation::Pushed, State::Ready)));
         };
         (0..QUEUES_MAX + 50).for_each(|n| pushed(&format!("q{n}")));
         pushed("q0");

@@ -48,11 +48,11 @@ pub(super) struct Overflow {
     pub(super) requested: Notify,
     /// One loads at a time. Queues of which the last page found no room.
     pub(super) full: tokio::sync::Mutex<HashSet<Arc<str>>>,
-    counted: Mutex<HashMap<Arc<str>, Counted>>,
+    counted: Mutex<HashMap<Arc<str>, DueReading>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Counted {
+struct DueReading {
     until: Instant,
     due: OverflowDue,
 }
@@ -157,7 +157,7 @@ impl Overflow {
         let until = Instant::now() + (begun.elapsed() * 20).max(COUNT_AGE_MIN);
         let mut counted = counted();
         counted.retain(|_, counted| counted.until > begun);
-        counted.insert(queue.clone(), Counted { until, due });
+        counted.insert(queue.clone(), DueReading { until, due });
         Ok(due)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::comparison::Comparison;
 use super::consumers::waiting::LOOK_AGAIN;
-use super::observed::Observed;
+use super::observation::Observation;
 use super::settler::log_end;
 use crate::api::DegradedCode;
 use crate::engine::base::Base;
@@ -121,7 +121,7 @@ impl Reaper {
             };
             if let Some(decision) = self.settler.decide_by_rule(job, rule).await? {
                 settles.push(Settle::while_unchanged(job.clone(), decision));
-                events.push(if is_blameless { Observed::Released } else { Observed::Crashed });
+                events.push(if is_blameless { Observation::Released } else { Observation::Crashed });
             }
         }
         if !expired.untaken.is_empty() {
@@ -137,7 +137,7 @@ impl Reaper {
             for ((settle, run), event) in settles.iter().zip(&settled.runs).zip(&events) {
                 let (Some(job), Some(_)) = (&settle.read, run) else { continue };
                 let (id, queue, attempt) = (job.id, &job.queue, job.attempt);
-                if matches!(event, Observed::Released) {
+                if matches!(event, Observation::Released) {
                     tracing::info!(%id, %queue, attempt, "a lease ended while nobody could extend it");
                 } else {
                     tracing::warn!(%id, %queue, attempt, "a lease expired before its job was settled: the worker crashed \
@@ -155,7 +155,7 @@ impl Reaper {
                 Edited::Changed(job) => Some(job),
                 _ => None,
             });
-            self.publisher.observe_jobs(expired, |_| Observed::Expired);
+            self.publisher.observe_jobs(expired, |_| Observation::Expired);
             entries.extend(edits);
         }
         if !entries.is_empty() {

@@ -15,7 +15,7 @@ use crate::engine::events::Publisher;
 use crate::engine::handout::{Handout, check_limit, check_request_id, check_source};
 use crate::engine::loader::Loader;
 use crate::engine::metrics::Metrics;
-use crate::engine::observed::Observed;
+use crate::engine::observation::Observation;
 use crate::engine::recorder::Recorder;
 use crate::engine::supervisor::Supervisor;
 use crate::error::Error;
@@ -110,7 +110,7 @@ impl Takes {
         } else {
             leases.into_iter().map(|lease| lease.job).collect()
         };
-        self.publisher.observe_jobs(taken.iter(), |_| Observed::Taken);
+        self.publisher.observe_jobs(taken.iter(), |_| Observation::Taken);
         let refused = self.handout.refusals(refused).await?;
         let leases =
             before.into_iter().chain(taken).map(|job| Lease { job, length: Span(<dyn Broker>::TAKE_LEASE_MS) });
@@ -251,7 +251,7 @@ impl Takes {
         match self.broker.settle(jobs.into_iter().zip(rows).map(decide).collect()).await {
             Ok(settled) => {
                 let noted = settled.entries.iter().map(OutboxEntry::job);
-                self.publisher.observe_jobs(noted.filter(|job| !job.is_pending()), |_| Observed::Taken);
+                self.publisher.observe_jobs(noted.filter(|job| !job.is_pending()), |_| Observation::Taken);
                 // The drain tries again.
                 drop(self.recorder.record_soon(settled.entries).await);
             }

@@ -1,13 +1,13 @@
 //! Changes from outside.
 
-use super::held::{Held, Now};
+use super::job_table::{JobTable, Now};
 use super::live::{Live, Whereabouts};
 use crate::model::id::JobId;
 use crate::model::job::Job;
 use crate::ports::{Change, Edit, Edited, OutboxEntry};
 use crate::rules;
 
-impl Held {
+impl JobTable {
     pub(super) fn edit(&mut self, edit: &Edit, now: Now, entries: &mut Vec<OutboxEntry>) -> Edited {
         let Some(live) = self.live.get(edit.id) else {
             let Some(noted) = self.outbox.get(edit.id) else { return Edited::Unknown };

@@ -1,6 +1,6 @@
 //! Reading without changes, in steps.
 
-use super::held::Held;
+use super::job_table::JobTable;
 use super::queue::{FIRST, Rank, Walk};
 use crate::clock::Millis;
 use crate::json::Timestamp;
@@ -54,7 +54,7 @@ impl First {
     }
 }
 
-impl Held {
+impl JobTable {
     /// One step of a listing; returns which comes next.
     pub(super) fn list(&self, listing: &Listing, part: Part, first: &mut First) -> Option<Part> {
         let queue = self.queues.get(&listing.queue)?;

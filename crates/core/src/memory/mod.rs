@@ -8,7 +8,7 @@
 
 mod by_id;
 mod edit;
-mod held;
+mod job_table;
 mod list;
 mod live;
 mod locks;
@@ -34,22 +34,22 @@ use crate::ports::{
 pub use locks::Locks;
 
 use async_trait::async_trait;
-use held::{Held, Now};
+use job_table::{JobTable, Now};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// Live jobs in memory.
 pub struct Memory {
     clock: Arc<dyn Clock>,
-    held: Mutex<Held>,
+    table: Mutex<JobTable>,
     host: OnceLock<Arc<dyn Host>>,
 }
 
 impl Memory {
     /// An empty broker that uses this clock.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        let held = Mutex::new(Held::new(clock.mono()));
-        Self { clock, held, host: OnceLock::new() }
+        let table = Mutex::new(JobTable::new(clock.mono()));
+        Self { clock, table, host: OnceLock::new() }
     }
 
     /// Sets the host that is woken from now on.
@@ -59,29 +59,29 @@ impl Memory {
 
     /// Begins with these values: from now on it hands out jobs.
     pub fn begin_with(&self, beginning: Beginning) {
-        self.with(|held, now| held.begin(beginning, now));
+        self.with(|table, now| table.begin(beginning, now));
     }
 
     /// The number of running jobs of a queue.
     #[cfg(any(test, feature = "testing"))]
     pub fn running(&self, queue: &str) -> usize {
-        self.with(|held, _| held.queues.get(queue).map_or(0, |queue| queue.running.len()))
+        self.with(|table, _| table.queues.get(queue).map_or(0, |queue| queue.running.len()))
     }
 
     /// A copy of all that it holds now, with another clock. The copy has not begun and has no host.
     #[cfg(any(test, feature = "testing"))]
     pub fn copy(&self, clock: Arc<dyn Clock>) -> Self {
-        let mut held = self.held.lock().expect("no panic leaves the broker half changed").clone();
-        held.generation = None;
-        Self { clock, held: Mutex::new(held), host: OnceLock::new() }
+        let mut table = self.table.lock().expect("no panic leaves the broker half changed").clone();
+        table.generation = None;
+        Self { clock, table: Mutex::new(table), host: OnceLock::new() }
     }
 
     /// Runs a function under the lock, and then wakes the waiters of queues that need a look.
-    fn with<R>(&self, act: impl FnOnce(&mut Held, Now) -> R) -> R {
-        let mut held = self.held.lock().expect("no panic leaves the broker half changed");
-        let answer = act(&mut held, Now::of(self.clock.as_ref()));
-        let to_wake = std::mem::take(&mut held.to_wake);
-        drop(held);
+    fn with<R>(&self, act: impl FnOnce(&mut JobTable, Now) -> R) -> R {
+        let mut table = self.table.lock().expect("no panic leaves the broker half changed");
+        let answer = act(&mut table, Now::of(self.clock.as_ref()));
+        let to_wake = std::mem::take(&mut table.to_wake);
+        drop(table);
         if let Some(host) = self.host.get() {
             to_wake.iter().for_each(|queue| host.wake(Some(queue)));
         }
@@ -89,19 +89,21 @@ impl Memory {
     }
 
     /// Runs a function for each item, in steps.
-    fn each<T, R>(&self, items: Vec<T>, mut act: impl FnMut(&mut Held, T, Now) -> R) -> Vec<R> {
+    fn each<T, R>(&self, items: Vec<T>, mut act: impl FnMut(&mut JobTable, T, Now) -> R) -> Vec<R> {
         let mut answers = Vec::with_capacity(items.len());
         let mut items = items.into_iter();
         while items.len() > 0 {
-            self.with(|held, now| answers.extend(items.by_ref().take(STEP_JOBS_MAX).map(|item| act(held, item, now))));
+            self.with(|table, now| {
+                answers.extend(items.by_ref().take(STEP_JOBS_MAX).map(|item| act(table, item, now)));
+            });
         }
         answers
     }
 
-    async fn hand_out(&self, asked: HandOut<'_>) -> Taken {
+    async fn hand_out(&self, request: HandOut<'_>) -> Taken {
         let mut resume = (0, queue::FIRST);
         loop {
-            if let Some(taken) = self.with(|held, now| held.hand_out(asked, &mut resume, now)) {
+            if let Some(taken) = self.with(|table, now| table.hand_out(request, &mut resume, now)) {
                 return taken;
             }
             tokio::task::yield_now().await;
@@ -110,7 +112,7 @@ impl Memory {
 
     /// Moves all due jobs of a queue to ready, in steps.
     async fn advance(&self, queue: &Arc<str>) {
-        while self.with(|held, now| held.advance(queue, now, STEP_JOBS_MAX)) {
+        while self.with(|table, now| table.advance(queue, now, STEP_JOBS_MAX)) {
             tokio::task::yield_now().await;
         }
     }
@@ -129,27 +131,27 @@ impl BrokerClock for Memory {
 #[async_trait]
 impl Outbox for Memory {
     async fn outcomes(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
-        Ok(self.with(|held, now| match which {
+        Ok(self.with(|table, now| match which {
             Outcomes::Oldest { limit, age_ms } => match now.mono.checked_sub(age_ms) {
-                Some(until) => held.outbox.oldest(0, limit, until),
+                Some(until) => table.outbox.oldest(0, limit, until),
                 None => Vec::new(),
             },
-            Outcomes::In { partition: _, skip, limit } => held.outbox.oldest(skip, limit, Millis::MAX),
-            Outcomes::Of(id) => held.outbox.get(id).cloned().into_iter().collect(),
+            Outcomes::In { partition: _, skip, limit } => table.outbox.oldest(skip, limit, Millis::MAX),
+            Outcomes::Of(id) => table.outbox.get(id).cloned().into_iter().collect(),
         }))
     }
 
     async fn forget(&self, noted: &[(JobId, u64)], watermark: Millis) -> Result<Vec<JobId>, Error> {
-        let outdated = self.each(noted.to_vec(), |held, (id, version), now| held.forget(id, version, watermark, now));
+        let outdated = self.each(noted.to_vec(), |table, (id, version), now| table.forget(id, version, watermark, now));
         Ok(noted.iter().zip(outdated).filter(|(_, is_outdated)| *is_outdated).map(|((id, _), _)| *id).collect())
     }
 
     fn backlog(&self) -> usize {
-        self.with(|held, _| held.outbox.len())
+        self.with(|table, _| table.outbox.len())
     }
 
     fn backlog_bytes(&self) -> u64 {
-        self.with(|held, _| held.outbox.bytes())
+        self.with(|table, _| table.outbox.bytes())
     }
 }
 
@@ -168,11 +170,11 @@ impl Broker for Memory {
 
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
         assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
-        Ok(self.each(jobs, |held, job, now| held.put(job, reading.at, room, now)))
+        Ok(self.each(jobs, |table, job, now| table.put(job, reading.at, room, now)))
     }
 
     async fn crowded_out(&self, jobs: &[(JobId, u64)], room: Room) -> Result<Vec<Job>, Error> {
-        let dropped = self.each(jobs.to_vec(), |held, (id, version), now| held.crowd_out(id, version, room, now));
+        let dropped = self.each(jobs.to_vec(), |table, (id, version), now| table.crowd_out(id, version, room, now));
         Ok(dropped.into_iter().flatten().collect())
     }
 
@@ -185,59 +187,59 @@ impl Broker for Memory {
     }
 
     async fn next_due(&self, queue: &Arc<str>) -> Result<Option<Millis>, Error> {
-        Ok(self.with(|held, now| held.next_due(queue, now)))
+        Ok(self.with(|table, now| table.next_due(queue, now)))
     }
 
     async fn extend(&self, leases: Vec<Extend>) -> Result<Vec<Extended>, Error> {
-        Ok(self.each(leases, Held::extend))
+        Ok(self.each(leases, JobTable::extend))
     }
 
     async fn settle(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
         let mut settled = Settled::default();
-        self.each(settles, |held, settle, now| held.settle(settle, now, &mut settled));
+        self.each(settles, |table, settle, now| table.settle(settle, now, &mut settled));
         Ok(settled)
     }
 
     async fn expired(&self, limit: usize) -> Result<Expired, Error> {
-        Ok(self.with(|held, now| held.expired(limit.min(STEP_JOBS_MAX), now)))
+        Ok(self.with(|table, now| table.expired(limit.min(STEP_JOBS_MAX), now)))
     }
 
     async fn edit(&self, edits: Vec<Edit>) -> Result<(Vec<Edited>, Vec<OutboxEntry>), Error> {
         let mut entries = Vec::new();
-        let edited = self.each(edits, |held, edit, now| held.edit(&edit, now, &mut entries));
+        let edited = self.each(edits, |table, edit, now| table.edit(&edit, now, &mut entries));
         Ok((edited, entries))
     }
 
     async fn bar(&self, rows: &[(JobId, u64)]) -> Result<Vec<JobId>, Error> {
-        let here = self.each(rows.to_vec(), |held, (id, version), now| held.bar(id, version, now));
+        let here = self.each(rows.to_vec(), |table, (id, version), now| table.bar(id, version, now));
         Ok(rows.iter().zip(here).filter(|(_, is_here)| *is_here).map(|((id, _), _)| *id).collect())
     }
 
     async fn get(&self, ids: &[JobId], _detail: Detail) -> Result<Vec<Option<Job>>, Error> {
-        Ok(self.each(ids.to_vec(), |held, id, _| held.get(id)))
+        Ok(self.each(ids.to_vec(), |table, id, _| table.get(id)))
     }
 
     async fn list(&self, listing: Listing) -> Result<Vec<Job>, Error> {
         self.advance(&listing.queue).await;
         let (mut first, mut part) = (list::First::default(), Some(list::Part::FIRST));
         while let Some(from) = part {
-            part = self.with(|held, _| held.list(&listing, from, &mut first));
+            part = self.with(|table, _| table.list(&listing, from, &mut first));
             tokio::task::yield_now().await;
         }
-        Ok(self.with(|held, now| held.listed(&listing, first, now.wall)))
+        Ok(self.with(|table, now| table.listed(&listing, first, now.wall)))
     }
 
     async fn counts(&self, queues: Queues) -> Result<Vec<(Arc<str>, Counts, Option<Tally>)>, Error> {
         let queues = match queues {
             Queues::Named(queues) => queues,
-            Queues::From(from, limit) => self.with(|held, _| held.queue_names(&from, limit.min(STEP_QUEUES_MAX))),
+            Queues::From(from, limit) => self.with(|table, _| table.queue_names(&from, limit.min(STEP_QUEUES_MAX))),
         };
         let mut counts = Vec::with_capacity(queues.len());
         for queue in queues {
             self.advance(&queue).await;
             let (mut count, mut from) = (Counts::default(), Some(queue::FIRST));
             while let Some(start) = from {
-                from = self.with(|held, _| held.count(&queue, start, &mut count));
+                from = self.with(|table, _| table.count(&queue, start, &mut count));
             }
             counts.push((queue, count, None));
         }
@@ -245,16 +247,16 @@ impl Broker for Memory {
     }
 
     async fn limit(&self, queue: &Arc<str>, limits: Limits, version: u64) -> Result<(), Error> {
-        self.with(|held, now| held.limit(queue, limits, version, now));
+        self.with(|table, now| table.limit(queue, limits, version, now));
         Ok(())
     }
 
     async fn remove_queue(&self, queue: &Arc<str>, version: u64) -> Result<bool, Error> {
-        Ok(self.with(|held, _| held.remove_queue(queue, version)))
+        Ok(self.with(|table, _| table.remove_queue(queue, version)))
     }
 
     async fn set_watermark(&self, watermark: Millis) -> Result<(), Error> {
-        self.with(|held, _| held.watermark = Some(held.watermark.map_or(watermark, |known| known.max(watermark))));
+        self.with(|table, _| table.watermark = Some(table.watermark.map_or(watermark, |known| known.max(watermark))));
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outbox {
-    entries: ById<Box<Numbered>>,
+    entries: ById<Box<Item>>,
     /// By age: when it was written, and of which job. Not a queue: with gaps, that would grow for as long as one entry
     /// stays.
     order: BTreeMap<u64, (Millis, JobId)>,
@@ -17,7 +17,7 @@ pub(super) struct Outbox {
 }
 
 #[derive(Clone, Debug)]
-struct Numbered {
+struct Item {
     number: u64,
     entry: OutboxEntry,
 }
@@ -31,7 +31,7 @@ impl Outbox {
         self.order.insert(self.last, (mono, id));
         self.bytes += entry.held_bytes();
         let Some(numbered) = self.entries.get_mut(id) else {
-            self.entries.insert(id, Box::new(Numbered { number: self.last, entry: entry.clone() }));
+            self.entries.insert(id, Box::new(Item { number: self.last, entry: entry.clone() }));
             return entry;
         };
         debug_assert!(numbered.entry.job().version <= entry.job().version, "an entry is replaced by a later one");
@@ -41,7 +41,7 @@ impl Outbox {
             (OutboxEntry::Rewritten(_), OutboxEntry::Changed(job)) => OutboxEntry::Rewritten(job),
             (_, entry) => entry,
         };
-        **numbered = Numbered { number: self.last, entry: entry.clone() };
+        **numbered = Item { number: self.last, entry: entry.clone() };
         entry
     }
 
@@ -67,7 +67,7 @@ impl Outbox {
     /// Drops the entry of a job up to a version, and returns it.
     pub(super) fn forget(&mut self, id: JobId, version: u64) -> Option<OutboxEntry> {
         self.get(id).filter(|entry| entry.job().version <= version)?;
-        let Numbered { number, entry } = *self.entries.remove(id)?;
+        let Item { number, entry } = *self.entries.remove(id)?;
         self.order.remove(&number);
         self.bytes -= entry.held_bytes();
         Some(entry)

@@ -1,6 +1,6 @@
 //! Leases: extended, settled, expired.
 
-use super::held::{Held, Now};
+use super::job_table::{JobTable, Now};
 use super::live::Whereabouts;
 use crate::limits::SECOND_MS;
 use crate::model::id::Receipt;
@@ -11,7 +11,7 @@ use crate::rules::{self, Decision, Remains};
 /// An expired lease is returned by `expired` again after this time if nobody settled it.
 const EXPIRED_AGAIN_MS: u64 = SECOND_MS;
 
-impl Held {
+impl JobTable {
     pub(super) fn extend(&mut self, extend: Extend, now: Now) -> Extended {
         let Extend { receipt, lease_ms, progress } = extend;
         let numbers = self.numbers();

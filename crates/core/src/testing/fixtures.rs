@@ -19,10 +19,10 @@ pub const QUEUE: &str = "orders";
 
 /// A host that always returns the same, and ignores wakes.
 #[derive(Clone, Debug, Default)]
-pub struct Given(pub Beginning);
+pub struct FixedHost(pub Beginning);
 
 #[async_trait]
-impl Host for Given {
+impl Host for FixedHost {
     async fn beginning(&self) -> Result<Beginning, Error> {
         Ok(self.0.clone())
     }

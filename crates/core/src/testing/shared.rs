@@ -314,7 +314,7 @@ impl Outbox for Shared {
 }
 
 impl Shared {
-    async fn hand_out(&self, asked: HandOut<'_>) -> Result<Taken, Error> {
+    async fn hand_out(&self, request: HandOut<'_>) -> Result<Taken, Error> {
         if let Err(error) = self.make_ready().await {
             tracing::debug!(%error, "nothing is handed out yet");
         }
@@ -324,14 +324,14 @@ impl Shared {
                 let reserved = Reserved { next_at: Some(again_at), ..Reserved::default() };
                 return Ok(Taken { reserved, ..Taken::default() });
             }
-            let taken = match asked {
+            let taken = match request {
                 HandOut::Take(take) => memory.take(take.clone()).await?,
                 HandOut::Reserve(reserve) => {
                     Taken { reserved: memory.reserve(reserve.clone()).await?, ..Taken::default() }
                 }
             };
             if let Some(tell) = self.on_lease.get() {
-                taken.reserved.leases.iter().for_each(|lease| tell(lease, asked.takes(), self));
+                taken.reserved.leases.iter().for_each(|lease| tell(lease, request.takes(), self));
             }
             Ok(taken)
         })

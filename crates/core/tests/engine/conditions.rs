@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job, pass};
 use async_trait::async_trait;
-use duetime_core::engine::{Expected, Options, Pause, QueueSettings, Stores};
+use duetime_core::engine::{Options, Pause, Precondition, QueueSettings, Stores};
 use duetime_core::json::Span;
 use duetime_core::ports::{Document, PutIf, Registry};
 use duetime_core::testing::{ModelLedger, TokioClock};
@@ -20,20 +20,20 @@ fn every(ms: u64) -> Schedule {
 async fn a_schedule_that_ticked_is_still_the_one_that_was_read() {
     let bench = Bench::new().await;
     let engine = &bench.engine;
-    let first = engine.set_schedule_if("s", every(2_000), Expected::Nothing).await.unwrap();
+    let first = engine.set_schedule_if("s", every(2_000), Precondition::Nothing).await.unwrap();
     for _ in 0..50 {
         pass(Duration::from_millis(100)).await;
     }
     assert!(engine.schedule("s").await.unwrap().last.is_some(), "it has ticked");
-    let read = Expected::Version(first.version);
+    let read = Precondition::Version(first.version);
     let second = engine.set_schedule_if("s", every(3_000), read).await.unwrap();
     let stale = engine.set_schedule_if("s", every(4_000), read).await.unwrap_err();
     assert_eq!(stale, Error::Changed { kind: "schedule", name: "s".into(), current: second.version });
     assert_eq!(engine.preview_schedule_if("s", every(4_000), read).await.unwrap_err(), stale);
     assert_eq!(engine.delete_schedule_if("s", read).await.unwrap_err(), stale);
     assert_eq!(engine.schedule("s").await.unwrap().schedule, second.schedule);
-    engine.delete_schedule_if("s", Expected::Version(second.version)).await.unwrap();
-    assert_eq!(engine.delete_schedule_if("s", Expected::Something).await.unwrap_err().code(), "schedule_not_found");
+    engine.delete_schedule_if("s", Precondition::Version(second.version)).await.unwrap();
+    assert_eq!(engine.delete_schedule_if("s", Precondition::Something).await.unwrap_err().code(), "schedule_not_found");
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,13 +42,13 @@ async fn settings_have_a_version() {
     let engine = &bench.engine;
     assert_eq!(engine.queue_versioned("q").await.unwrap().1, 0);
     let lease = |ms| move |known| QueueSettings { lease: Some(ms), ..known };
-    let (_, first) = engine.reconfigure_if("q", Expected::Nothing, lease(Span(5_000))).await.unwrap();
+    let (_, first) = engine.reconfigure_if("q", Precondition::Nothing, lease(Span(5_000))).await.unwrap();
     engine.pause("q", Pause::UntilResumed).await.unwrap();
-    let stale = engine.reconfigure_if("q", Expected::Version(first), lease(Span(6_000))).await.unwrap_err();
+    let stale = engine.reconfigure_if("q", Precondition::Version(first), lease(Span(6_000))).await.unwrap_err();
     let (status, now) = engine.queue_versioned("q").await.unwrap();
     assert_eq!(stale, Error::Changed { kind: "queue", name: "q".into(), current: now });
     assert_eq!((status.settings.lease, status.settings.paused), (Some(Span(5_000)), true));
-    let (set, _) = engine.reconfigure_if("q", Expected::Version(now), lease(Span(6_000))).await.unwrap();
+    let (set, _) = engine.reconfigure_if("q", Precondition::Version(now), lease(Span(6_000))).await.unwrap();
     assert_eq!((set.lease, set.paused), (Some(Span(6_000)), true));
 }
 
@@ -91,8 +91,8 @@ async fn a_schedule_that_was_changed_is_not_deleted_as_it_was_read() {
     let registry = Arc::new(Meddled { registry: ledger.clone(), is_done: AtomicBool::new(false) });
     let stores = Stores { registry, ..Stores::one_process(clock, Arc::new(ledger)) };
     let engine = Engine::start(stores, Options::default()).await.unwrap();
-    let read = engine.set_schedule_if("s", every(2_000), Expected::Nothing).await.unwrap();
-    let refused = engine.delete_schedule_if("s", Expected::Version(read.version)).await.unwrap_err();
+    let read = engine.set_schedule_if("s", every(2_000), Precondition::Nothing).await.unwrap();
+    let refused = engine.delete_schedule_if("s", Precondition::Version(read.version)).await.unwrap_err();
     assert_eq!(refused, Error::Changed { kind: "schedule", name: "s".into(), current: read.version + 1 });
-    engine.delete_schedule_if("s", Expected::Version(read.version + 1)).await.unwrap();
+    engine.delete_schedule_if("s", Precondition::Version(read.version + 1)).await.unwrap();
 }

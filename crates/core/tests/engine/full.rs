@@ -3,7 +3,7 @@
 use super::fixture::{Bench, job, pass};
 use super::schedules::{World, seconds};
 use duetime_core::api::{AttentionKind, Span};
-use duetime_core::engine::{Expected, Outcome, PushOutcome, QueueSettings, WhenFull};
+use duetime_core::engine::{Outcome, Precondition, PushOutcome, QueueSettings, WhenFull};
 use duetime_core::ports::InboxRow;
 use duetime_core::rules::Failure;
 use duetime_core::schedule::TickOutcome;
@@ -181,7 +181,7 @@ async fn a_schedule_records_a_run_that_found_no_place() {
         let last = bench.engine.schedule("s").await.unwrap().last.unwrap();
         assert_eq!((last.outcome, last.job, bench.rows()), (TickOutcome::Full, None, 1));
         assert!(bench.has_attention().await[0].contains("1 new job has found no place"));
-        let by_hand = bench.engine.run_schedule("s", None, Expected::Anything).await;
+        let by_hand = bench.engine.run_schedule("s", None, Precondition::Anything).await;
         let refused = by_hand.map(|pushed| pushed.outcome).map_err(|error| error.code());
         assert_eq!(refused, if then == WhenFull::Drop { Ok(PushOutcome::Dropped) } else { FULL });
         let lease = bench.lease().await;

@@ -3,7 +3,7 @@
 use super::fixture::{Bench, job};
 use super::schedules::{every, seconds, ticks};
 use duetime_core::api::Span;
-use duetime_core::engine::{Expected, Outcome, Pause};
+use duetime_core::engine::{Outcome, Pause, Precondition};
 use duetime_core::json::Timestamp;
 use duetime_core::limits::MINUTE_MS;
 use duetime_core::{Clock, Engine, Millis, NewJob, Schedule};
@@ -28,8 +28,8 @@ async fn an_edit_before_an_instant_pushes_it_once() {
         assert_eq!(ticks(&bench.ledger, "s"), [t0 + EVERY_MS], "{edit}");
         match edit {
             "pause" => {
-                engine.pause_schedule("s", Pause::UntilResumed, Expected::Anything).await.unwrap();
-                engine.resume_schedule("s", Expected::Anything).await.unwrap();
+                engine.pause_schedule("s", Pause::UntilResumed, Precondition::Anything).await.unwrap();
+                engine.resume_schedule("s", Precondition::Anything).await.unwrap();
             }
             "job" => set(engine, Schedule { job: NewJob::new(*b"other"), ..schedule }).await,
             "queue" => set(engine, elsewhere).await,

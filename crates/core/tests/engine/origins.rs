@@ -3,7 +3,7 @@
 use super::fixture::{Bench, job, pass};
 use super::schedules::{World, seconds};
 use duetime_core::api::Span;
-use duetime_core::engine::{Expected, Patch, PushOutcome};
+use duetime_core::engine::{Patch, Precondition, PushOutcome};
 use duetime_core::json::Timestamp;
 use duetime_core::limits::{DAY_MS, HOUR_MS};
 use duetime_core::ports::{InboxRow, Ledger, Retention};
@@ -151,13 +151,13 @@ async fn a_job_that_was_replaced_is_compared_with_the_push_that_made_it() {
 async fn a_run_by_hand_is_repeated_though_the_schedule_was_edited() {
     let bench = Bench::new().await;
     let schedule = |payload: &[u8]| Schedule::every(Span(HOUR_MS), NewJob::new(payload));
-    let run = async || bench.engine.run_schedule("s", Some("o".into()), Expected::Anything).await.unwrap();
+    let run = async || bench.engine.run_schedule("s", Some("o".into()), Precondition::Anything).await.unwrap();
     bench.engine.set_schedule("s", schedule(b"1")).await.unwrap();
     let first = run().await;
     bench.engine.set_schedule("s", schedule(b"2")).await.unwrap();
     let again = run().await;
     assert_eq!((again.outcome, again.job.id), (PushOutcome::Repeated, first.job.id));
-    let reserved = bench.engine.run_schedule("s", Some("duetime:o".into()), Expected::Anything).await;
+    let reserved = bench.engine.run_schedule("s", Some("duetime:o".into()), Precondition::Anything).await;
     assert_eq!(reserved.unwrap_err().code(), "invalid");
 }
 

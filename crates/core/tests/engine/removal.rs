@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job, moves_to, pass};
 use duetime_core::api::{DeletedQueue, Span};
-use duetime_core::engine::{Expected, Outcome, Pause, QueueSettings};
+use duetime_core::engine::{Outcome, Pause, Precondition, QueueSettings};
 use duetime_core::rules::Failure;
 use duetime_core::{Due, Error, NewJob, Schedule, State, Timing};
 use std::time::Duration;
@@ -52,7 +52,7 @@ async fn a_queue_from_a_typing_error_disappears() {
     bench.push(job()).await;
     assert_eq!(bench.queue("default").await.tally.totals.pushed, 1);
     let again = QueueSettings::default().max_running(2);
-    bench.engine.reconfigure_if("default", Expected::Nothing, move |_| again.clone()).await.unwrap();
+    bench.engine.reconfigure_if("default", Precondition::Nothing, move |_| again.clone()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,10 +5,10 @@ mod world;
 
 use duetime_core::Memory;
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::broker_suite::Made;
+use duetime_core::testing::broker_suite::BrokerAndBus;
 use std::sync::Arc;
 
-async fn memory(clock: Arc<ManualClock>) -> Made {
+async fn memory(clock: Arc<ManualClock>) -> BrokerAndBus {
     (Arc::new(Memory::new(clock)), None)
 }
 

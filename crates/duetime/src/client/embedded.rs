@@ -12,7 +12,7 @@ use duetime_core::api::{
 use duetime_core::engine::Pause;
 use duetime_core::engine::events::{Filter, Subscription};
 use duetime_core::engine::{
-    self, CancelOutcome, Expected, Extension, Health, Imported, JobRef, LockRequest, Outcome, QueueSettings,
+    self, CancelOutcome, Extension, Health, Imported, JobRef, LockRequest, Outcome, Precondition, QueueSettings,
     READING_WAIT, Reservation, ReserveRequest, Settlement, uninterrupted,
 };
 use duetime_core::limits::WAIT_MS_MAX;
@@ -177,17 +177,19 @@ impl Embedded {
 
     pub(super) async fn pause_schedule(&self, name: &str, pause: Pause) -> Result<ScheduleStatus, Error> {
         let name = name.to_owned();
-        Ok(self.call(|engine| async move { engine.pause_schedule(&name, pause, Expected::Anything).await }).await??)
+        Ok(self
+            .call(|engine| async move { engine.pause_schedule(&name, pause, Precondition::Anything).await })
+            .await??)
     }
 
     pub(super) async fn resume_schedule(&self, name: &str) -> Result<ScheduleStatus, Error> {
         let name = name.to_owned();
-        Ok(self.call(|engine| async move { engine.resume_schedule(&name, Expected::Anything).await }).await??)
+        Ok(self.call(|engine| async move { engine.resume_schedule(&name, Precondition::Anything).await }).await??)
     }
 
     pub(super) async fn run_schedule(&self, name: &str, origin: Option<Arc<str>>) -> Result<Pushed, Error> {
         let name = name.to_owned();
-        let run = |engine: Engine| async move { engine.run_schedule(&name, origin, Expected::Anything).await };
+        let run = |engine: Engine| async move { engine.run_schedule(&name, origin, Precondition::Anything).await };
         Ok(Pushed::new(&self.call(run).await??, self.0.engine.now()))
     }
 

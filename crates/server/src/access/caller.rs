@@ -5,7 +5,7 @@
 
 use super::grant::{Grant, Scope};
 use super::names::Names;
-use super::tokens::{Clock, Known, Tokens};
+use super::tokens::{Clock, TokenEntry, Tokens};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -32,7 +32,7 @@ pub(crate) struct Holder {
     tokens: Arc<Tokens>,
     clock: Clock,
     /// The token as it was when it was shown.
-    shown: Arc<Known>,
+    shown: Arc<TokenEntry>,
 }
 
 /// Why a caller may ask for nothing at the moment.
@@ -46,7 +46,7 @@ pub(crate) enum Refused {
 
 impl Holder {
     /// The token as it is now; `None` if it was revoked or has expired.
-    fn today(&self) -> Option<Arc<Known>> {
+    fn today(&self) -> Option<Arc<TokenEntry>> {
         self.tokens.today(&self.shown.token.sha256, (self.clock)())
     }
 

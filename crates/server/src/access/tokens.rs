@@ -4,7 +4,7 @@ use super::file::TokenFile;
 use super::secret::{Hash, hash};
 use super::stored_token::Token;
 use crate::file_error::FileError;
-use crate::watched::Watched;
+use crate::file_watch::FileWatch;
 use duetime_core::Millis;
 use duetime_core::ports::GcraLimiter;
 use std::collections::HashMap;
@@ -22,37 +22,37 @@ const CALLS_MAX: usize = 64;
 pub(crate) type Clock = Arc<dyn Fn() -> Millis + Send + Sync>;
 
 /// The tokens of a file, by their hashes.
-type ByHash = HashMap<Hash, Arc<Known>>;
+type ByHash = HashMap<Hash, Arc<TokenEntry>>;
 
 /// The tokens of a file.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    known: Watched<Arc<ByHash>>,
+    known: FileWatch<Arc<ByHash>>,
 }
 
 /// A token and its recent usage.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct TokenEntry {
     pub(super) token: Token,
-    used: Arc<Used>,
+    used: Arc<Usage>,
 }
 
 /// The usage of a token. It is kept when the file is read again.
 #[derive(Debug)]
-struct Used {
+struct Usage {
     limiter: Mutex<GcraLimiter>,
     streams: Arc<Semaphore>,
     calls: Arc<Semaphore>,
 }
 
-impl Default for Used {
+impl Default for Usage {
     fn default() -> Self {
         let [streams, calls] = [STREAMS_MAX, CALLS_MAX].map(|max| Arc::new(Semaphore::new(max)));
         Self { limiter: Mutex::default(), streams, calls }
     }
 }
 
-impl Known {
+impl TokenEntry {
     /// Room for one more stream of events; `None` if the token has reached its limit.
     pub(super) fn stream(&self) -> Option<OwnedSemaphorePermit> {
         self.used.streams.clone().try_acquire_owned().ok()
@@ -90,12 +90,12 @@ impl Tokens {
     /// If the file cannot be used.
     pub(crate) fn open(file: PathBuf) -> Result<Self, FileError> {
         let none = ByHash::new();
-        Ok(Self { known: Watched::open("tokens", [file], |files| Ok(known(TokenFile::read(&files[0])?, &none)))? })
+        Ok(Self { known: FileWatch::open("tokens", [file], |files| Ok(known(TokenFile::read(&files[0])?, &none)))? })
     }
 
     /// The token that is shown, unless it has expired. All are compared, in a time that says nothing of how near a guess
     /// came.
-    pub(super) fn find(&self, shown: &str, now: Millis) -> Option<Arc<Known>> {
+    pub(super) fn find(&self, shown: &str, now: Millis) -> Option<Arc<TokenEntry>> {
         let hash = hash(shown);
         let known = self.known.get();
         let mut found = None;
@@ -108,7 +108,7 @@ impl Tokens {
     }
 
     /// The token with this hash as it is now; `None` if it was revoked or has expired.
-    pub(super) fn today(&self, hash: &Hash, now: Millis) -> Option<Arc<Known>> {
+    pub(super) fn today(&self, hash: &Hash, now: Millis) -> Option<Arc<TokenEntry>> {
         self.known.get().get(hash).filter(|known| known.counts(now)).cloned()
     }
 
@@ -131,7 +131,7 @@ impl Tokens {
 fn known(read: TokenFile, former: &ByHash) -> Arc<ByHash> {
     let known = |token: Token| {
         let used = former.get(&token.sha256).map_or_else(Arc::default, |known| known.used.clone());
-        (token.sha256, Arc::new(Known { token, used }))
+        (token.sha256, Arc::new(TokenEntry { token, used }))
     };
     Arc::new(read.tokens.into_iter().map(known).collect())
 }

@@ -3,8 +3,8 @@
 use super::command::{Command, Tube};
 use super::counters::{add, take_one};
 use super::door::Door;
-use super::held::Held;
 use super::input::{Input, Request};
+use super::leases::LeaseTable;
 use super::limits::{
     AUTH_TIME_MAX, INPUT_FREE_BYTES, INPUT_STEP_BYTES, OUTPUT_BYTES_MAX, OUTPUT_FREE_BYTES, SEND_TIME_MAX,
     STRANGER_INPUT_FREE_BYTES,
@@ -73,7 +73,7 @@ pub(super) struct State {
     pub(super) peer: Option<SocketAddr>,
     pub(super) used: Tube,
     pub(super) watched: Vec<Tube>,
-    pub(super) held: Held,
+    pub(super) held: LeaseTable,
     pub(super) is_producer: bool,
     pub(super) is_worker: bool,
 }
@@ -86,7 +86,8 @@ pub(super) async fn converse<S: AsyncRead + AsyncWrite + Unpin>(door: Arc<Door>,
     add(&door.counters.total_connections, 1);
     let caller = if door.tokens.is_some() { Caller::Nobody } else { Caller::Anyone };
     let watched = vec![used.clone()];
-    let state = State { caller, peer, used, watched, held: Held::default(), is_producer: false, is_worker: false };
+    let state =
+        State { caller, peer, used, watched, held: LeaseTable::default(), is_producer: false, is_worker: false };
     let requests = &door.account.requests;
     let replies = door.account.answers.share();
     let (input, share, watching) = (Input::new(door.job_bytes_max), requests.share(), requests.share());

@@ -2,8 +2,8 @@
 
 use super::command::Release;
 use super::connection::Connection;
-use super::held::{Lease, lease_ms};
-use super::marks::Marked;
+use super::leases::{Lease, lease_ms};
+use super::marks::JobMarks;
 use crate::access::Scope;
 use duetime_core::api::Span;
 use duetime_core::engine::{Ending, Outcome};
@@ -90,15 +90,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     pub(super) async fn release(&mut self, Release { id, priority, delay_ms }: Release) {
         let release = rules::Release { delay: Span(delay_ms), priority: Some(priority) };
-        let marked = |marked| Marked { delay_ms: Some(delay_ms), ..marked };
-        self.end(id, |lease| Ending::Return(release, marked(Marked::of(lease.marks.as_ref())).shared()), "RELEASED")
+        let marked = |marked| JobMarks { delay_ms: Some(delay_ms), ..marked };
+        self.end(id, |lease| Ending::Return(release, marked(JobMarks::of(lease.marks.as_ref())).shared()), "RELEASED")
             .await;
     }
 
     pub(super) async fn bury(&mut self, id: u64, priority: u32) {
         let park = rules::Park { message: BURIED.clone(), priority: Some(priority) };
-        let marked = |marked: Marked| Marked { buries: marked.buries + 1, ..marked };
-        self.end(id, |lease| Ending::Park(park, marked(Marked::of(lease.marks.as_ref())).shared()), "BURIED").await;
+        let marked = |marked: JobMarks| JobMarks { buries: marked.buries + 1, ..marked };
+        self.end(id, |lease| Ending::Park(park, marked(JobMarks::of(lease.marks.as_ref())).shared()), "BURIED").await;
     }
 
     /// Ends a lease that this connection holds.

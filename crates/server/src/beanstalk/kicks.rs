@@ -2,7 +2,7 @@
 
 use super::command::Tube;
 use super::connection::Connection;
-use super::marks::Marked;
+use super::marks::JobMarks;
 use crate::access::Scope;
 use crate::http::AuditedCommand;
 use duetime::server::BEANSTALK;
@@ -152,7 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
 /// A delayed job is due now, a buried one ready. One that was put here goes on with its attempts: they are not limited. Any other
 /// begins anew, as with a retry over HTTP.
-pub(super) fn kick(job: &Job, marked: Marked, now: Millis) -> (JobRef, Change) {
+pub(super) fn kick(job: &Job, marked: JobMarks, now: Millis) -> (JobRef, Change) {
     let marks = marked.shared();
     let change = if job.is_pending() {
         Change::Update(Update { due_at: Some(now), marks, ..Update::default() })
@@ -163,10 +163,10 @@ pub(super) fn kick(job: &Job, marked: Marked, now: Millis) -> (JobRef, Change) {
 }
 
 /// The marks of a job after a kick. What says when it is due first changes with that, so its delay is noted.
-pub(super) fn kicked(job: &Job) -> Marked {
-    let marked = Marked::of_job(job);
+pub(super) fn kicked(job: &Job) -> JobMarks {
+    let marked = JobMarks::of_job(job);
     let delay_ms = marked.delay_ms.unwrap_or(job.first_due_at.0.saturating_sub(job.created_at.0));
-    Marked { kicks: marked.kicks + 1, delay_ms: Some(delay_ms), ..marked }
+    JobMarks { kicks: marked.kicks + 1, delay_ms: Some(delay_ms), ..marked }
 }
 
 impl super::Door {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// The marks of a job. Attempts (`reserves`), crashes (`timeouts`) and releases are counted for every job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Marked {
+pub(super) struct JobMarks {
     /// Number of buries.
     pub(super) buries: u64,
     /// Number of kicks.
@@ -17,7 +17,7 @@ pub(super) struct Marked {
     pub(super) ttr_s: Option<u64>,
 }
 
-impl Marked {
+impl JobMarks {
     pub(super) fn of(marks: Option<&Arc<Marks>>) -> Self {
         let mark = |name| marks.and_then(|marks| marks.get(name));
         Self {
@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn marks_come_back() {
-        let all = Marked { buries: 1, kicks: 2, delay_ms: Some(0), ttr_s: Some(50_000) };
-        for marked in [Marked::default(), all, Marked { buries: 0, ..all }, Marked { delay_ms: None, ..all }] {
+        let all = JobMarks { buries: 1, kicks: 2, delay_ms: Some(0), ttr_s: Some(50_000) };
+        for marked in [JobMarks::default(), all, JobMarks { buries: 0, ..all }, JobMarks { delay_ms: None, ..all }] {
             let marks = marked.shared();
-            assert_eq!(Marked::of(marks.as_ref()), marked);
+            assert_eq!(JobMarks::of(marks.as_ref()), marked);
             assert_eq!(marks.map_or(Ok(()), |marks| marks.check()), Ok(()));
         }
-        assert_eq!(Marked::default().shared(), None);
+        assert_eq!(JobMarks::default().shared(), None);
     }
 }

@@ -3,8 +3,8 @@
 use super::command::Put;
 use super::connection::Connection;
 use super::counters::add;
-use super::held::lease_ms;
-use super::marks::Marked;
+use super::leases::lease_ms;
+use super::marks::JobMarks;
 use super::reply::OUT_OF_MEMORY;
 use crate::access::Scope;
 use duetime::server::BEANSTALK;
@@ -57,7 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 /// A job as a client puts it, due now.
 pub(crate) fn new_job(tube: Arc<str>, priority: u32, ttr_s: u32, payload: Payload) -> NewJob {
     let is_long = u64::from(ttr_s) * SECOND_MS > LEASE_MS_MAX;
-    let marked = Marked { ttr_s: is_long.then_some(ttr_s.into()), ..Marked::default() };
+    let marked = JobMarks { ttr_s: is_long.then_some(ttr_s.into()), ..JobMarks::default() };
     NewJob {
         queue: tube,
         kind: KIND.clone(),

@@ -5,10 +5,10 @@ use super::connection::{Connection, Flow, NO_ROOM};
 use super::counters::{add, take_one};
 use super::door::Door;
 use super::ends::TRIES;
-use super::held::{HELD_MAX, MARGIN};
 use super::kicks::{kick, kicked};
+use super::leases::{HELD_MAX, MARGIN};
 use super::limits::OUTPUT_BYTES_MAX;
-use super::marks::Marked;
+use super::marks::JobMarks;
 use super::rights::check_work;
 use crate::access::Scope;
 use duetime_core::api::Span;
@@ -26,7 +26,7 @@ use tokio::time::Instant;
 const TOGETHER_MAX: usize = 100;
 
 /// The result of a look for jobs.
-enum Found {
+enum LookResult {
     Jobs(usize),
     Nothing(&'static str),
     Closed,
@@ -39,12 +39,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut left = count;
         while left > 0 {
             match self.reserve_some(wait, left).await? {
-                Found::Jobs(jobs) => left -= jobs,
-                Found::Nothing(word) => {
+                LookResult::Jobs(jobs) => left -= jobs,
+                LookResult::Nothing(word) => {
                     self.reply.line(word);
                     left -= 1;
                 }
-                Found::Closed => {
+                LookResult::Closed => {
                     // A client without a time limit expects a job, or the end of the connection.
                     if wait.is_some() {
                         self.reply.line("TIMED_OUT");
@@ -56,9 +56,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(Flow::On)
     }
 
-    async fn reserve_some(&mut self, wait: Option<Duration>, count: usize) -> io::Result<Found> {
+    async fn reserve_some(&mut self, wait: Option<Duration>, count: usize) -> io::Result<LookResult> {
         if let Err(word) = check_work(&self.state.caller, &self.state.watched) {
-            return Ok(Found::Nothing(word));
+            return Ok(LookResult::Nothing(word));
         }
         let begin = Instant::now();
         let until = wait.map(|wait| begin + wait);
@@ -67,7 +67,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let now = Instant::now();
             let room = HELD_MAX.saturating_sub(self.state.held.len());
             if room == 0 {
-                return Ok(Found::Nothing("OUT_OF_MEMORY"));
+                return Ok(LookResult::Nothing("OUT_OF_MEMORY"));
             }
             let deadline = self.state.held.soonest(now).map(|soonest| soonest.checked_sub(MARGIN).unwrap_or(now));
             let end = [until, deadline].into_iter().flatten().min();
@@ -104,24 +104,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let unclaimed = match got {
                 Some(Ok(Ok(unclaimed))) => unclaimed,
                 Some(Ok(Err(Error::Stopping))) | None => return Ok(self.ended()),
-                Some(Ok(Err(error))) => return Ok(Found::Nothing(super::reply::word(&error))),
-                Some(Err(word)) => return Ok(Found::Nothing(word)),
+                Some(Ok(Err(error))) => return Ok(LookResult::Nothing(super::reply::word(&error))),
+                Some(Err(word)) => return Ok(LookResult::Nothing(word)),
             };
             if let Err(word) = check_work(&self.state.caller, &self.state.watched) {
                 unclaimed.give_back().await;
-                return Ok(Found::Nothing(word));
+                return Ok(LookResult::Nothing(word));
             }
             let leases = unclaimed.claim().leases;
             if !leases.is_empty() {
-                return Ok(Found::Jobs(self.send_leases(leases).await?));
+                return Ok(LookResult::Jobs(self.send_leases(leases).await?));
             }
             has_looked = true;
             let now = Instant::now();
             if deadline.is_some_and(|deadline| deadline <= now) {
-                return Ok(Found::Nothing("DEADLINE_SOON"));
+                return Ok(LookResult::Nothing("DEADLINE_SOON"));
             }
             if until.is_some_and(|until| until <= now) {
-                return Ok(Found::Nothing("TIMED_OUT"));
+                return Ok(LookResult::Nothing("TIMED_OUT"));
             }
             if self.is_ending() {
                 return Ok(self.ended());
@@ -131,8 +131,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// The result of a search that the end of the connection has interrupted. Commands that a client sent before it
     /// half-closed are still carried out.
-    fn ended(&self) -> Found {
-        if self.door.stopping.is_cancelled() { Found::Closed } else { Found::Nothing("TIMED_OUT") }
+    fn ended(&self) -> LookResult {
+        if self.door.stopping.is_cancelled() { LookResult::Closed } else { LookResult::Nothing("TIMED_OUT") }
     }
 
     /// Answers leased jobs, and returns how many. All of them are held before the first is sent: they are given back if the
@@ -169,7 +169,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn hold(&mut self, Lease { job, length }: &Lease) {
-        let long = Marked::of_job(job).ttr_s;
+        let long = JobMarks::of_job(job).ttr_s;
         let ttr = long.map_or(Duration::from(*length), Duration::from_secs);
         self.state.held.add(job, ttr, Instant::now());
     }
@@ -205,7 +205,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     // It was not kicked, so that is not counted.
                     let kick = kick(
                         &job,
-                        Marked { kicks: Marked::of_job(&job).kicks, ..kicked(&job) },
+                        JobMarks { kicks: JobMarks::of_job(&job).kicks, ..kicked(&job) },
                         self.door.engine.now(),
                     );
                     match self.door.engine.change_each(vec![kick]).await.pop() {

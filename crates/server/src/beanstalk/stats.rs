@@ -3,8 +3,8 @@
 use super::command::Tube;
 use super::counters::get;
 use super::door::Door;
-use super::marks::Marked;
-use super::tubes::Known;
+use super::marks::JobMarks;
+use super::tubes::TubeState;
 use duetime_core::engine::QueueStatus;
 use duetime_core::json::{Span, Timestamp};
 use duetime_core::limits::{LEASE_MS_DEFAULT, SECOND_MS};
@@ -53,7 +53,7 @@ fn word(state: State) -> &'static str {
 
 /// The statistics of a job. `left` is the rest of its time to run, if this client holds it.
 pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>, now: Millis) -> String {
-    let marked = Marked::of_job(job);
+    let marked = JobMarks::of_job(job);
     let state = job.state(now);
     let lease_ms = job.lease.or(of_queue_ms.map(Span)).unwrap_or(Span(LEASE_MS_DEFAULT));
     let delay_ms = marked.delay_ms.unwrap_or_else(|| job.first_due_at.0.saturating_sub(job.created_at.0));
@@ -90,7 +90,7 @@ pub(super) fn of_job(job: &Job, of_queue_ms: Option<u64>, left: Option<Duration>
 }
 
 /// The statistics of a tube.
-pub(super) fn of_tube(status: &QueueStatus, known: &Known, urgent: u64, now: Millis) -> String {
+pub(super) fn of_tube(status: &QueueStatus, known: &TubeState, urgent: u64, now: Millis) -> String {
     let QueueStatus { queue, counts, tally, settings, target_held_until: _, lately: _ } = status;
     // A pause over HTTP may have no end: the longest that the protocol has.
     let until = settings.paused_until.unwrap_or(Timestamp(now + u64::from(u32::MAX) * SECOND_MS));

@@ -10,7 +10,7 @@ const TUBES_MAX: usize = 10_000;
 
 /// A tube.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct TubeState {
     /// Its place in the order in which tubes came.
     order: u64,
     pub(super) using: u64,
@@ -23,7 +23,7 @@ pub(super) struct Known {
     pub(super) pause_s: u64,
 }
 
-impl Known {
+impl TubeState {
     pub(super) fn is_referenced(&self) -> bool {
         self.using + self.watching > 0
     }
@@ -35,7 +35,7 @@ pub(super) struct Tubes(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    by_name: HashMap<Tube, Known>,
+    by_name: HashMap<Tube, TubeState>,
     last: u64,
     /// The number of tubes at which unused ones are searched for again. It rises if most are used, to avoid a search for
     /// each new tube.
@@ -43,7 +43,7 @@ struct Inner {
 }
 
 impl Inner {
-    fn get(&mut self, tube: &Tube) -> &mut Known {
+    fn get(&mut self, tube: &Tube) -> &mut TubeState {
         if !self.by_name.contains_key(tube) {
             if self.by_name.len() >= self.forgets_at.max(TUBES_MAX) {
                 self.by_name.retain(|_, known| known.is_referenced());
@@ -58,7 +58,7 @@ impl Inner {
         if !self.by_name.contains_key(tube) {
             self.last += 1;
             let order = if **tube == *QUEUE_DEFAULT { 0 } else { self.last };
-            self.by_name.insert(tube.clone(), Known { order, ..Known::default() });
+            self.by_name.insert(tube.clone(), TubeState { order, ..TubeState::default() });
         }
     }
 }
@@ -69,18 +69,18 @@ impl Tubes {
     }
 
     /// Changes the state of a tube.
-    pub(super) fn change(&self, tube: &Tube, change: impl FnOnce(&mut Known)) {
+    pub(super) fn change(&self, tube: &Tube, change: impl FnOnce(&mut TubeState)) {
         change(self.inner().get(tube));
     }
 
     /// The same for many tubes.
-    pub(super) fn change_all(&self, tubes: &[Tube], change: impl Fn(&mut Known)) {
+    pub(super) fn change_all(&self, tubes: &[Tube], change: impl Fn(&mut TubeState)) {
         let mut inner = self.inner();
         tubes.iter().for_each(|tube| change(inner.get(tube)));
     }
 
     /// The statistics of a tube that a client has named.
-    pub(super) fn of(&self, tube: &str) -> Option<Known> {
+    pub(super) fn of(&self, tube: &str) -> Option<TubeState> {
         self.inner().by_name.get(tube).copied()
     }
 

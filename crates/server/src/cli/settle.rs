@@ -33,14 +33,14 @@ pub(crate) struct Args {
 }
 
 /// A line: the lease to settle with its outcome, or why it is invalid.
-type Asked = std::result::Result<(Receipt, Outcome), String>;
+type Report = std::result::Result<(Receipt, Outcome), String>;
 
 pub(crate) async fn run(args: Args) -> Result {
     let asked = read(&args)?;
     settle(args.target.client().await?, asked, args.target.json).await
 }
 
-fn read(args: &Args) -> Result<Vec<Asked>> {
+fn read(args: &Args) -> Result<Vec<Report>> {
     let mut lines = Lines::open(&args.file)?;
     let mut asked = Vec::new();
     while let Some((number, line)) = lines.next()? {
@@ -60,7 +60,7 @@ fn read(args: &Args) -> Result<Vec<Asked>> {
     Ok(asked)
 }
 
-async fn settle(client: &Client, asked: Vec<Asked>, json: bool) -> Result {
+async fn settle(client: &Client, asked: Vec<Report>, json: bool) -> Result {
     let all = asked.len();
     let (mut documents, mut refused) = (Vec::new(), 0);
     let mut tell = |document: Value, text: std::result::Result<String, String>| -> Result {

@@ -4,8 +4,8 @@
 //! that need `store`. If both have the same precedence, that is a mistake. clap does not check these rules, since it does
 //! not know where a value comes from.
 
-use super::given::{Given, Mistake};
 use super::keys::{key, options};
+use super::option_values::{Mistake, OptionValues};
 use clap::{Arg, Command, Id};
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) fn needs(name: &str) -> &'static [&'static str] {
 }
 
 /// Checks the given options. Removes those put aside, and reports the flag, variable or line of each.
-pub(super) fn check(serve: &Command, given: &mut BTreeMap<Id, Given>) -> (Vec<Mistake>, Vec<String>) {
+pub(super) fn check(serve: &Command, given: &mut BTreeMap<Id, OptionValues>) -> (Vec<Mistake>, Vec<String>) {
     let mut judge = Judge { given, mistakes: Vec::new(), aside: Vec::new(), lost: BTreeMap::new() };
     let args: BTreeMap<&str, &Arg> = options(serve).map(|arg| (arg.get_id().as_str(), arg)).collect();
     for (one, other) in EXCLUDING {
@@ -39,7 +39,7 @@ pub(super) fn check(serve: &Command, given: &mut BTreeMap<Id, Given>) -> (Vec<Mi
 }
 
 struct Judge<'a> {
-    given: &'a mut BTreeMap<Id, Given>,
+    given: &'a mut BTreeMap<Id, OptionValues>,
     mistakes: Vec<Mistake>,
     aside: Vec<String>,
     /// The options put aside, each with what replaced it and that one's rank.
@@ -48,7 +48,7 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     fn is_on(&self, name: &str) -> bool {
-        self.given.get(name).is_some_and(Given::is_on)
+        self.given.get(name).is_some_and(OptionValues::is_on)
     }
 
     fn exclude(&mut self, one: &Arg, other: &Arg) {

@@ -7,17 +7,17 @@
 mod check;
 mod example;
 mod file;
-mod given;
 mod keys;
+mod option_values;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod value;
 
 pub(crate) use example::example;
-pub(crate) use given::Mistake;
+pub(crate) use option_values::Mistake;
 #[cfg(test)]
-pub(crate) use given::Origin;
+pub(crate) use option_values::Origin;
 pub(crate) use settings::{Setting, Settings};
 
 use clap::builder::{OsStr, Resettable};

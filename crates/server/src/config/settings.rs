@@ -1,8 +1,8 @@
 //! All options of `serve` with their values, and where each came from.
 
 use super::file::{self, Entry};
-use super::given::{Given, Mistake, Origin};
 use super::keys::{find, flag, key, nearest, options};
+use super::option_values::{Mistake, OptionValues, Origin};
 use super::value::{check as check_value, from_file, is_secret, is_switch, takes_many, with_value};
 use super::{FILE, Surroundings, check};
 use crate::toml_words;
@@ -34,9 +34,9 @@ pub(crate) struct Settings {
     /// All options, in the order of the help.
     pub(crate) all: Vec<Setting>,
     pub(crate) mistakes: Vec<Mistake>,
-    /// Given values that have no effect, because a value in effect excludes them.
+    /// OptionValues values that have no effect, because a value in effect excludes them.
     pub(crate) aside: Vec<String>,
-    given: BTreeMap<Id, Given>,
+    given: BTreeMap<Id, OptionValues>,
 }
 
 impl Settings {
@@ -59,7 +59,7 @@ impl Settings {
     }
 
     fn give(&mut self, arg: &Arg, values: Vec<OsString>, from: Origin) {
-        self.given.insert(arg.get_id().clone(), Given::new(values, from, is_switch(arg)));
+        self.given.insert(arg.get_id().clone(), OptionValues::new(values, from, is_switch(arg)));
     }
 
     fn read_file(&mut self, serve: &Command, line: &ArgMatches, around: &Surroundings<'_>) {

@@ -181,7 +181,7 @@ impl Call {
             let _ = write!(text, " -H 'if-match: \"{version}\"'");
         }
         if let Some(body) = &self.body {
-            let _ = write!(text, " -H 'content-type: application/json' -d {}", quoted(&super::seen::json(body)));
+            let _ = write!(text, " -H 'content-type: application/json' -d {}", quoted(&super::untrusted::json(body)));
         }
         text
     }

@@ -18,10 +18,10 @@ mod language;
 mod pages;
 pub(crate) mod paths;
 mod routes;
-mod seen;
 pub(crate) mod session;
 mod state;
 mod text;
+mod untrusted;
 mod visit;
 
 pub(crate) use error_page::{Browser, with_error_pages};

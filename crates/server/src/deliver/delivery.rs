@@ -1,9 +1,9 @@
 //! A target, read and ready to be delivered to.
 
-use super::delivered::{Delivered, Sign};
 use super::forward;
-use super::observe::Observed;
+use super::observe::DeliveryStats;
 use super::redis_list::{List, Servers};
+use super::result::{DeliveryResult, Sign};
 use super::webhook::{Keys, Route, Rules, Sender};
 use duetime_core::model::target::{Endpoint, Target};
 use duetime_core::{Engine, Error, Job};
@@ -40,7 +40,7 @@ impl Policy {
 pub(crate) struct Setup {
     pub(super) sender: Sender,
     pub(super) policy: Policy,
-    pub(super) observed: Arc<Observed>,
+    pub(super) observed: Arc<DeliveryStats>,
 }
 
 /// Makes deliveries.
@@ -85,16 +85,16 @@ impl Delivery {
 
     /// Delivers a job, to its own target if it has one. The state of that target says nothing about the queue's target or
     /// other jobs' own targets, unless both are lists on one server.
-    pub(super) async fn run(&self, executor: &Executor, job: &Job) -> Delivered {
+    pub(super) async fn run(&self, executor: &Executor, job: &Job) -> DeliveryResult {
         let Some(target) = &job.options().target else { return self.send(executor, job).await };
         match Self::new(&job.queue, target, &executor.setup.policy) {
             Ok(own) => {
                 let delivered = own.send(executor, job).await;
-                if self.is_beside(&own) { delivered } else { Delivered { sign: Sign::None, ..delivered } }
+                if self.is_beside(&own) { delivered } else { DeliveryResult { sign: Sign::None, ..delivered } }
             }
             // Not final: the operator can correct the options of the server.
             Err(error) => {
-                Delivered::failed(format!("this server does not deliver to the job's target: {error}"), Sign::None)
+                DeliveryResult::failed(format!("this server does not deliver to the job's target: {error}"), Sign::None)
             }
         }
     }
@@ -103,7 +103,7 @@ impl Delivery {
         matches!((self, own), (Self::RedisList(list), Self::RedisList(own)) if list.is_beside(own))
     }
 
-    async fn send(&self, Executor { engine, setup }: &Executor, job: &Job) -> Delivered {
+    async fn send(&self, Executor { engine, setup }: &Executor, job: &Job) -> DeliveryResult {
         match self {
             Self::Webhook(route) => setup.sender.send(route, job, engine.now()).await,
             Self::RedisList(list) => list.append(&job.payload, engine.now()).await,

@@ -9,13 +9,13 @@
 //! ([`webhook::Sender`]), the rest for deliveries under way. A queue has an equal part of these. If there are more queues than that,
 //! each has one delivery at a time, in turns.
 
-mod delivered;
 mod delivery;
 mod forward;
 mod framework;
 mod observe;
 mod pace;
 mod redis_list;
+mod result;
 pub(crate) mod webhook;
 
 pub(crate) use delivery::{Policy, Setup};
@@ -23,7 +23,7 @@ pub(crate) use framework::{
     ADD_TO_BULLMQ, BULLMQ, BullmqJob, LARAVEL, SIDEKIQ, check_laravel, check_list, layout_names, list_words,
     parse_target,
 };
-pub(crate) use observe::Observed;
+pub(crate) use observe::DeliveryStats;
 pub(crate) use pace::SharedPace;
 
 use delivery::{Delivery, Executor};
@@ -111,7 +111,7 @@ impl Setup {
     }
 
     /// The counts of deliveries.
-    pub(crate) fn observed(&self) -> Arc<Observed> {
+    pub(crate) fn observed(&self) -> Arc<DeliveryStats> {
         self.observed.clone()
     }
 

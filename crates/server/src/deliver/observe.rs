@@ -3,8 +3,8 @@
 //! A target is down if the last deliveries failed, at least three of them or for half a minute, whatever it answered. The log says
 //! when that begins and when it ends.
 
-use super::delivered::{Delivered, Sign};
 use super::pace::SharedPace;
+use super::result::{DeliveryResult, Sign};
 use duetime_core::engine::TargetDown;
 use duetime_core::engine::metrics::Histogram;
 use duetime_core::{Engine, Job, Millis};
@@ -29,7 +29,7 @@ struct Row {
 
 /// Durations of deliveries, by their results; 0 at the start of the process.
 #[derive(Debug, Default)]
-pub(crate) struct Observed {
+pub(crate) struct DeliveryStats {
     taken: Histogram,
     failed: Histogram,
     refused: Histogram,
@@ -40,16 +40,16 @@ pub(crate) struct Observed {
     rows: Mutex<HashMap<Arc<str>, Row>>,
 }
 
-impl Observed {
+impl DeliveryStats {
     /// A delivery has ended, after so long.
-    pub(super) fn delivered(&self, job: &Job, delivery: &Delivered, took: Duration) {
+    pub(super) fn delivered(&self, job: &Job, delivery: &DeliveryResult, took: Duration) {
         let (micros, outcome) = (u64::try_from(took.as_micros()).unwrap_or(u64::MAX), delivery.word());
         self.by_outcome().into_iter().filter(|(word, _)| *word == outcome).for_each(|(_, times)| times.add(micros));
         tracing::debug!(id = %job.id, queue = %job.queue, attempt = job.attempt, outcome, micros, "delivered");
     }
 
     /// The target of the job's queue took the job, or not.
-    pub(super) fn judge(&self, engine: &Engine, job: &Job, delivery: &Delivered) {
+    pub(super) fn judge(&self, engine: &Engine, job: &Job, delivery: &DeliveryResult) {
         let mut rows = self.rows();
         // A job with a target of its own tells nothing about that of the queue.
         if delivery.sign == Sign::None || job.options().target.is_some() {

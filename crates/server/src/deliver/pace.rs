@@ -4,7 +4,7 @@
 //! The limit stays between one and the maximum. A delivery that began before the last cut causes no further cut, so a burst
 //! of failures cuts once. The caller passes in the time; nothing is sent or waited for here.
 
-use super::delivered::Sign;
+use super::result::Sign;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;

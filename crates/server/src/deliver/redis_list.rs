@@ -4,8 +4,8 @@
 //! credentials are in the operator's options, not in settings that all users can read. If a reply is lost, the payload may
 //! be appended again: at least once.
 
-use super::delivered::{Delivered, Sign};
 use super::framework;
+use super::result::{DeliveryResult, Sign};
 use super::webhook::Resolver;
 use duetime_core::error::system_words;
 use duetime_core::model::target::RedisList;
@@ -136,27 +136,27 @@ impl List {
     }
 
     /// Appends a payload.
-    pub(super) async fn append(&self, payload: &[u8], now: Millis) -> Delivered {
+    pub(super) async fn append(&self, payload: &[u8], now: Millis) -> DeliveryResult {
         let command = match framework::command(&self.target, payload, now) {
             Ok(command) => command,
-            Err(why) => return Delivered::refused(why, Sign::None),
+            Err(why) => return DeliveryResult::refused(why, Sign::None),
         };
         let (number, mut connection) = match self.server.connection().await {
             Ok(connected) => connected,
-            Err(why) => return Delivered::failed(format!("not connected: {why}"), Sign::Away),
+            Err(why) => return DeliveryResult::failed(format!("not connected: {why}"), Sign::Away),
         };
         match timeout(ANSWER_MAX, command.query_async::<u64>(&mut connection)).await {
-            Ok(Ok(length)) => Delivered::taken(&json!({ "length": length })),
+            Ok(Ok(length)) => DeliveryResult::taken(&json!({ "length": length })),
             Ok(Err(error)) => {
                 if error.is_unrecoverable_error() || error.is_io_error() {
                     self.server.give_up(number);
                 }
-                Delivered::failed(format!("Redis: {}", system_words(&error.to_string())), sign(&error))
+                DeliveryResult::failed(format!("Redis: {}", system_words(&error.to_string())), sign(&error))
             }
             Err(_) => {
                 self.server.give_up(number);
                 let said = format!("timeout: no answer from Redis within {} s", ANSWER_MAX.as_secs());
-                Delivered::failed(said, Sign::Silent)
+                DeliveryResult::failed(said, Sign::Silent)
             }
         }
     }

@@ -5,7 +5,7 @@ use super::listener_config::ListenerConfig;
 use crate::access::{Clock, Tokens};
 use crate::account::Account;
 use crate::dashboard::paths::is_page;
-use crate::deliver::{Observed, Policy};
+use crate::deliver::{DeliveryStats, Policy};
 use duetime_core::{Engine, Millis, MovableClock};
 use std::sync::Arc;
 use tokio::sync::{Mutex, Semaphore};
@@ -35,7 +35,7 @@ pub(crate) struct App {
     /// The targets that are allowed.
     pub(super) targets: Policy,
     /// The counts of deliveries.
-    pub(super) deliveries: Arc<Observed>,
+    pub(super) deliveries: Arc<DeliveryStats>,
     /// The engine's clock if requests may move it: that of a server for tests.
     pub(super) moves: Option<Arc<MovableClock>>,
 }
@@ -87,7 +87,7 @@ impl App {
         engine: Engine,
         listener_config: ListenerConfig,
         targets: Policy,
-        deliveries: Arc<Observed>,
+        deliveries: Arc<DeliveryStats>,
     ) -> Self {
         let event_streams = Arc::new(Semaphore::new(EVENT_STREAMS_MAX));
         let next_turn = Arc::new(Mutex::new(Instant::now()));

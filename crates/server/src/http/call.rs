@@ -18,15 +18,15 @@ impl FromRequestParts<App> for Call {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         NoQuery::from_request_parts(parts, app).await?;
-        let Asked(app, caller, _) = Asked::from_request_parts(parts, app).await?;
+        let QueryCall(app, caller, _) = QueryCall::from_request_parts(parts, app).await?;
         Ok(Self(app, caller))
     }
 }
 
 /// The same for a route with query parameters, and the query.
-pub(super) struct Asked(pub(super) App, pub(super) Caller, pub(super) String);
+pub(super) struct QueryCall(pub(super) App, pub(super) Caller, pub(super) String);
 
-impl FromRequestParts<App> for Asked {
+impl FromRequestParts<App> for QueryCall {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {

@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use axum::http::HeaderMap;
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
-use duetime_core::engine::{Expected, JobRef};
+use duetime_core::engine::{JobRef, Precondition};
 use duetime_core::{Error, JobId};
 
 /// The job, in the version that `If-Match` names; without the header, or with `*`, in any.
@@ -23,14 +23,14 @@ pub(super) fn target(id: JobId, headers: &HeaderMap) -> Result<JobRef, Problem> 
 }
 
 /// The precondition of a change to a schedule or settings: `If-Match`, or `If-None-Match: *` for none present.
-pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Problem> {
+pub(super) fn expected(headers: &HeaderMap) -> Result<Precondition, Problem> {
     let mut none = headers.get_all(IF_NONE_MATCH).iter();
     let Some(value) = none.next() else {
         if !headers.contains_key(IF_MATCH) {
-            return Ok(Expected::Anything);
+            return Ok(Precondition::Anything);
         }
         let JobRef { version, .. } = target(JobId::MIN, headers)?;
-        return Ok(version.map_or(Expected::Something, Expected::Version));
+        return Ok(version.map_or(Precondition::Something, Precondition::Version));
     };
     let text = value.to_str().unwrap_or_default().trim();
     if text != "*" || none.next().is_some() {
@@ -39,7 +39,7 @@ pub(super) fn expected(headers: &HeaderMap) -> Result<Expected, Problem> {
     if headers.contains_key(IF_MATCH) {
         return Err(Error::invalid("If-None-Match", "left out beside If-Match", "both").into());
     }
-    Ok(Expected::Nothing)
+    Ok(Precondition::Nothing)
 }
 
 /// True if the caller has this version already, by `If-None-Match`. A malformed ETag matches nothing.
@@ -84,10 +84,10 @@ mod tests {
     #[test]
     fn what_is_expected_is_said_once() {
         let read = |values| expected(&headers(values)).ok();
-        assert_eq!(read(&[]), Some(Expected::Anything));
-        assert_eq!(read(&[("if-match", "\"7\"")]), Some(Expected::Version(7)));
-        assert_eq!(read(&[("if-match", "*")]), Some(Expected::Something));
-        assert_eq!(read(&[("if-none-match", "*")]), Some(Expected::Nothing));
+        assert_eq!(read(&[]), Some(Precondition::Anything));
+        assert_eq!(read(&[("if-match", "\"7\"")]), Some(Precondition::Version(7)));
+        assert_eq!(read(&[("if-match", "*")]), Some(Precondition::Something));
+        assert_eq!(read(&[("if-none-match", "*")]), Some(Precondition::Nothing));
         assert_eq!(read(&[("if-none-match", "\"7\"")]), None);
         assert_eq!(read(&[("if-none-match", "*"), ("if-match", "*")]), None);
     }

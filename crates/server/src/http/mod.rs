@@ -24,12 +24,12 @@ mod over_time;
 mod page;
 mod prefix;
 mod problem;
+mod redaction;
 mod remainder;
 mod repeat;
 mod reply;
 mod routes;
 mod segment;
-mod shown;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

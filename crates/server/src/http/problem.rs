@@ -1,6 +1,6 @@
 //! Errors and their HTTP statuses: the one place that maps them. The OpenAPI document is made from the same table.
 
-use super::chinese::{self, Told};
+use super::chinese::{self, Wording};
 use super::json;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};

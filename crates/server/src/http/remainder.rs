@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// The body of a request that may be left unread.
 #[derive(Clone)]
-pub(super) struct Kept(Arc<Mutex<State>>);
+pub(super) struct SharedBody(Arc<Mutex<State>>);
 
 struct State {
     body: Incoming,
@@ -23,26 +23,26 @@ struct State {
 
 /// The remainder of a body.
 pub(super) struct Remainder {
-    body: Kept,
+    body: SharedBody,
     /// The client waits for `100 Continue` before it sends the body.
     is_awaited: bool,
 }
 
 /// The same request, whose handler may leave a remainder.
-pub(super) fn keep(request: hyper::Request<Incoming>) -> (hyper::Request<Kept>, Remainder) {
+pub(super) fn keep(request: hyper::Request<Incoming>) -> (hyper::Request<SharedBody>, Remainder) {
     let is_awaited = request.headers().contains_key(EXPECT);
-    let request = request.map(|body| Kept(Arc::new(Mutex::new(State { has_ended: body.is_end_stream(), body }))));
+    let request = request.map(|body| SharedBody(Arc::new(Mutex::new(State { has_ended: body.is_end_stream(), body }))));
     let body = request.body().clone();
     (request, Remainder { body, is_awaited })
 }
 
-impl Kept {
+impl SharedBody {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Body for Kept {
+impl Body for SharedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

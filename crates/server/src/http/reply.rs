@@ -1,7 +1,7 @@
 //! Answers in JSON.
 
 use super::app::App;
-use super::chinese::{self, Told};
+use super::chinese::{self, Wording};
 use super::etag;
 use super::json::with_type;
 use super::problem::Problem;
@@ -24,7 +24,7 @@ pub(super) fn ok(body: &impl Serialize) -> Response {
 }
 
 /// 200 with this body, whose words are in this language.
-pub(super) fn told(language: Language, mut body: impl Told + Serialize) -> Response {
+pub(super) fn told(language: Language, mut body: impl Wording + Serialize) -> Response {
     match language {
         Language::English => ok(&body),
         Language::Chinese => {

@@ -4,7 +4,7 @@ use super::limits::HANDSHAKE_TIME_MAX;
 use super::middleware::heads::Heads;
 use crate::account::Account;
 use crate::file_error::FileError;
-use crate::watched::Watched;
+use crate::file_watch::FileWatch;
 use duetime::server::{certificates, pem_words};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -22,7 +22,7 @@ pub(super) type Encrypted<S> = TlsStream<Heads<S>>;
 
 /// The TLS configuration of connections.
 pub(super) struct Tls {
-    acceptor: Watched<TlsAcceptor>,
+    acceptor: FileWatch<TlsAcceptor>,
 }
 
 impl Tls {
@@ -31,7 +31,7 @@ impl Tls {
     /// # Errors
     /// If a file is missing, or they cannot be used.
     pub(super) fn open(cert: PathBuf, key: PathBuf) -> Result<Self, FileError> {
-        Ok(Self { acceptor: Watched::open("certificates", [cert, key], read)? })
+        Ok(Self { acceptor: FileWatch::open("certificates", [cert, key], read)? })
     }
 
     /// For a new connection.

@@ -4,7 +4,7 @@ use super::call::Text;
 use super::handle::Redis;
 use super::jobs::{Jobs, bytes, groups_of};
 use super::partitions::push_limits;
-use super::put::Entered;
+use super::put::PutAnswer;
 use super::scripts;
 use async_trait::async_trait;
 use duetime_core::limits::{PAGE_BYTES_MAX, STEP_JOBS_MAX, STEP_QUEUES_MAX};
@@ -115,10 +115,10 @@ impl Broker for Redis {
 
     async fn put(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Put>, Error> {
         assert!(jobs.iter().all(Job::is_pending), "expected jobs that have not ended");
-        let put = |entered: Entered| match entered {
-            Entered::Put(put) => put,
+        let put = |entered: PutAnswer| match entered {
+            PutAnswer::Put(put) => put,
             // Only a ledger stores origins.
-            Entered::New | Entered::Known(_) => Put::Held,
+            PutAnswer::New | PutAnswer::Known(_) => Put::Held,
         };
         Ok(self.jobs.put_jobs(jobs, reading, room).await?.into_iter().map(put).collect())
     }

@@ -21,7 +21,7 @@ pub(super) enum Step<T> {
 }
 
 /// The result of a change.
-pub(super) enum Came<T> {
+pub(super) enum ChangeResult<T> {
     Of(T),
     /// Another job holds the key that the changed job would hold.
     KeyHeld(JobId, Box<Record>),
@@ -29,7 +29,7 @@ pub(super) enum Came<T> {
 
 /// The result of writing a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Made {
+enum WriteResult {
     Changed,
     /// The job has changed since it was read.
     Mismatch,
@@ -58,8 +58,8 @@ impl Jobs {
         ids: &[JobId],
         mut heads: Vec<Option<Record>>,
         decide: impl Fn(usize, Option<&Record>) -> Step<T>,
-    ) -> Result<Vec<Came<T>>, Error> {
-        let mut came: Vec<Option<Came<T>>> = ids.iter().map(|_| None).collect();
+    ) -> Result<Vec<ChangeResult<T>>, Error> {
+        let mut came: Vec<Option<ChangeResult<T>>> = ids.iter().map(|_| None).collect();
         let mut left: Vec<usize> = (0..ids.len()).collect();
         for _ in 0..ROUNDS + ids.len() {
             if left.is_empty() {
@@ -77,25 +77,25 @@ impl Jobs {
                         writes.push(Write { was, now: *now, copy });
                         answers.push((i, answer));
                     }
-                    (Step::Answer(answer) | Step::Write(_, _, answer), _) => came[i] = Some(Came::Of(answer)),
+                    (Step::Answer(answer) | Step::Write(_, _, answer), _) => came[i] = Some(ChangeResult::Of(answer)),
                 }
             }
             let made = self.write(&mut writes).await?;
             for (((i, answer), made), write) in answers.into_iter().zip(made).zip(writes) {
                 match made {
-                    Made::Changed => came[i] = Some(Came::Of(answer)),
-                    Made::KeyHeld(holder) => came[i] = Some(Came::KeyHeld(holder, Box::new(write.was))),
-                    Made::Mismatch => later.push(i),
+                    WriteResult::Changed => came[i] = Some(ChangeResult::Of(answer)),
+                    WriteResult::KeyHeld(holder) => came[i] = Some(ChangeResult::KeyHeld(holder, Box::new(write.was))),
+                    WriteResult::Mismatch => later.push(i),
                 }
             }
             left = later;
         }
-        let all: Option<Vec<Came<T>>> = came.into_iter().collect();
+        let all: Option<Vec<ChangeResult<T>>> = came.into_iter().collect();
         all.ok_or_else(|| Error::Unavailable("jobs are changed by others all the time".into()))
     }
 
-    async fn write(&self, writes: &mut [Write]) -> Result<Vec<Made>, Error> {
-        let mut made = vec![Made::Mismatch; writes.len()];
+    async fn write(&self, writes: &mut [Write]) -> Result<Vec<WriteResult>, Error> {
+        let mut made = vec![WriteResult::Mismatch; writes.len()];
         if self.partitions.is_ledger() {
             writes.iter_mut().for_each(|write| write.now.rewritten = false);
         }
@@ -120,9 +120,9 @@ impl Jobs {
             let mut answers = reply.list()?;
             for i in chosen {
                 made[i] = match answers.number_or_id()? {
-                    Ok(1) => Made::Changed,
-                    Ok(_) => Made::Mismatch,
-                    Err(holder) => Made::KeyHeld(holder),
+                    Ok(1) => WriteResult::Changed,
+                    Ok(_) => WriteResult::Mismatch,
+                    Err(holder) => WriteResult::KeyHeld(holder),
                 };
             }
             self.entry_backlog(partition, reply.number()? as u64);

@@ -29,7 +29,7 @@ const SILENT_MICROS: i64 = 10_000_000;
 #[derive(Debug)]
 pub(super) struct RedisClock {
     start: Instant,
-    known: Mutex<BTreeMap<u16, Known>>,
+    known: Mutex<BTreeMap<u16, Readings>>,
     /// Replaces it in tests.
     given: Option<Arc<dyn Clock>>,
 }
@@ -43,7 +43,7 @@ pub(super) enum Late {
 
 /// The readings of one partition.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct Readings {
     earlier: Option<Bounds>,
     latest: Bounds,
     heard_at: i64,
@@ -86,7 +86,7 @@ impl Bounds {
     }
 }
 
-impl Known {
+impl Readings {
     fn bounds(&self, mark: i64) -> Bounds {
         let mut bounds = self.latest;
         self.earlier.iter().for_each(|earlier| bounds.narrow(earlier, mark));
@@ -138,7 +138,7 @@ impl RedisClock {
         let most = Bound { difference: micros - sent, at: sent };
         let reading = Bounds { since: received, least, most };
         let mut known = self.known();
-        let first = Known { earlier: None, latest: reading, heard_at: received, is_set_back: [true; 2] };
+        let first = Readings { earlier: None, latest: reading, heard_at: received, is_set_back: [true; 2] };
         known.entry(partition).and_modify(|known| known.read(reading, received)).or_insert(first);
         known.retain(|_, known| received - known.heard_at <= SILENT_MICROS);
     }
@@ -192,7 +192,7 @@ impl RedisClock {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<u16, Known>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<u16, Readings>> {
         self.known.lock().expect("no panic under this lock")
     }
 }

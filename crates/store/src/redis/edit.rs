@@ -1,7 +1,7 @@
 //! External changes of jobs.
 
 use super::call::Text;
-use super::change::{Came, Step};
+use super::change::{ChangeResult, Step};
 use super::codec::Record;
 use super::jobs::{Jobs, bytes, groups};
 use super::scripts;
@@ -41,11 +41,11 @@ impl Jobs {
         let (mut edited, mut entries) = (Vec::with_capacity(edits.len()), Vec::new());
         for came in self.change(&ids, vec![None; ids.len()], decide).await? {
             edited.push(match came {
-                Came::Of((made, noted)) => {
+                ChangeResult::Of((made, noted)) => {
                     entries.extend(noted);
                     made
                 }
-                Came::KeyHeld(holder, record) => {
+                ChangeResult::KeyHeld(holder, record) => {
                     let key = record.job.key.clone().unwrap_or_default();
                     Edited::KeyHeld(holder, record.job.queue.clone(), key)
                 }

@@ -4,7 +4,7 @@ use super::call::Call;
 use super::call::Text;
 use super::handle::Redis;
 use super::jobs::{Jobs, groups_by_size};
-use super::put::Entered;
+use super::put::PutAnswer;
 use super::reply::id;
 use super::scripts;
 use super::usage::Usage;
@@ -32,11 +32,11 @@ impl Ledger for Redis {
     async fn record(&self, jobs: Vec<Job>, _watermark: Millis) -> Result<Vec<Recorded>, Error> {
         self.jobs.make_room().await?;
         let reading = self.reading();
-        let recorded = |entered: Entered| match entered {
-            Entered::New => Recorded::Created,
-            Entered::Known(first) => Recorded::Known(first),
-            Entered::Put(Put::KeyHeld(holder)) => Recorded::KeyHeld(holder),
-            Entered::Put(_) => Recorded::Repeat,
+        let recorded = |entered: PutAnswer| match entered {
+            PutAnswer::New => Recorded::Created,
+            PutAnswer::Known(first) => Recorded::Known(first),
+            PutAnswer::Put(Put::KeyHeld(holder)) => Recorded::KeyHeld(holder),
+            PutAnswer::Put(_) => Recorded::Repeat,
         };
         if jobs.iter().all(Job::is_pending) {
             return Ok(self.jobs.put_jobs(jobs, reading, Room::Any).await?.into_iter().map(recorded).collect());
@@ -78,7 +78,7 @@ impl Ledger for Redis {
         let copies: Vec<Job> = entries.iter().filter_map(OutboxEntry::copy).cloned().collect();
         let ids: Vec<JobId> = copies.iter().map(|copy| copy.id).collect();
         let entered = self.jobs.put_jobs(copies, self.reading(), Room::Any).await?;
-        let known = ids.into_iter().zip(entered).filter(|(_, entered)| *entered == Entered::Put(Put::Held));
+        let known = ids.into_iter().zip(entered).filter(|(_, entered)| *entered == PutAnswer::Put(Put::Held));
         let known: Vec<JobId> = known.map(|(id, _)| id).collect();
         let records = self.jobs.records(&known, Detail::Head).await?.into_iter().flatten();
         Ok(records.filter(|record| record.job.options().imported).map(|record| record.job.id).collect())

@@ -12,7 +12,7 @@ use duetime_core::{Error, Job, JobId};
 
 /// The result for a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Entered {
+pub(super) enum PutAnswer {
     /// It is new.
     New,
     /// It is not new.
@@ -22,15 +22,15 @@ pub(super) enum Entered {
 }
 
 /// A job, packed.
-struct Packed {
+struct JobBytes {
     body: Vec<u8>,
     meta: Vec<u8>,
 }
 
 impl Jobs {
     /// Puts jobs; if Redis is its own ledger, this records them.
-    pub(super) async fn put_jobs(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<Entered>, Error> {
-        let mut answers = vec![Entered::New; jobs.len()];
+    pub(super) async fn put_jobs(&self, jobs: Vec<Job>, reading: Reading, room: Room) -> Result<Vec<PutAnswer>, Error> {
+        let mut answers = vec![PutAnswer::New; jobs.len()];
         let now = self.partitions.clock.now();
         let restored = |job: Job| {
             let mut record = Record::new(job);
@@ -47,9 +47,9 @@ impl Jobs {
         {
             let pack = |&position: &usize| {
                 let record = &records[position];
-                Packed { body: record.body(self.partitions.is_ledger()), meta: record.meta() }
+                JobBytes { body: record.body(self.partitions.is_ledger()), meta: record.meta() }
             };
-            let packed: Vec<Packed> = positions.iter().map(pack).collect();
+            let packed: Vec<JobBytes> = positions.iter().map(pack).collect();
             let size: usize = packed.iter().map(|job| job.body.len() + job.meta.len()).sum();
             let free = self.usage.free(room);
             let put = self.put_some(partition, &records, &positions, &packed, (reading, free), &mut answers).await;
@@ -61,7 +61,7 @@ impl Jobs {
             } else {
                 put?;
             }
-            let new = positions.iter().filter(|&&position| answers[position] == Entered::New).count();
+            let new = positions.iter().filter(|&&position| answers[position] == PutAnswer::New).count();
             self.usage.add(new as u64 * (JOB_BYTES + (size / packed.len()) as u64));
         }
         Ok(answers)
@@ -72,9 +72,9 @@ impl Jobs {
         partition: u16,
         records: &[Record],
         positions: &[usize],
-        packed: &[Packed],
+        packed: &[JobBytes],
         (reading, free): (Reading, Option<Free>),
-        answers: &mut [Entered],
+        answers: &mut [PutAnswer],
     ) -> Result<(), Error> {
         self.uses(partition);
         let mut queues: Vec<&str> = Vec::new();
@@ -121,14 +121,14 @@ impl Jobs {
         let mut reply = self.partitions.run(partition, &scripts::PUT, &queues, arguments).await?.list()?;
         for &position in positions {
             answers[position] = match reply.number_or_bytes()? {
-                Ok(0) => Entered::Put(Put::Held),
-                Ok(1) => Entered::Put(Put::Tombstone),
-                Ok(2) => Entered::Put(Put::Stale),
-                Ok(4) => Entered::Put(Put::Full),
-                Ok(_) => Entered::New,
+                Ok(0) => PutAnswer::Put(Put::Held),
+                Ok(1) => PutAnswer::Put(Put::Tombstone),
+                Ok(2) => PutAnswer::Put(Put::Stale),
+                Ok(4) => PutAnswer::Put(Put::Full),
+                Ok(_) => PutAnswer::New,
                 Err(named) => match named.strip_prefix(b"=") {
-                    Some(first) => Entered::Known(id(first)?),
-                    None => Entered::Put(Put::KeyHeld(id(&named)?)),
+                    Some(first) => PutAnswer::Known(id(first)?),
+                    None => PutAnswer::Put(Put::KeyHeld(id(&named)?)),
                 },
             };
         }

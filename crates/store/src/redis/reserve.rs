@@ -41,25 +41,25 @@ impl Jobs {
         self.hand_out(HandOut::Take(&take)).await
     }
 
-    async fn hand_out(&self, asked: HandOut<'_>) -> Result<Taken, Error> {
-        match asked.queues() {
-            Some(queues) => self.hand_out_queues(queues, asked).await,
-            None => self.hand_out_named(asked.named(), asked).await,
+    async fn hand_out(&self, request: HandOut<'_>) -> Result<Taken, Error> {
+        match request.queues() {
+            Some(queues) => self.hand_out_queues(queues, request).await,
+            None => self.hand_out_named(request.named(), request).await,
         }
     }
 
     /// Serves queues in order; consecutive queues in the same partition share a call. A partition whose memory has not begun has nothing
     /// yet, and holds up no other.
-    async fn hand_out_queues(&self, queues: &[Arc<str>], asked: HandOut<'_>) -> Result<Taken, Error> {
+    async fn hand_out_queues(&self, queues: &[Arc<str>], request: HandOut<'_>) -> Result<Taken, Error> {
         let mut taken = Taken::default();
         let mut rest = queues;
         while let Some(first) = rest.first() {
             let partition = self.partitions.keys.partition_of(first);
             let count = rest.iter().take_while(|queue| self.partitions.keys.partition_of(queue) == partition).count();
             let (together, later) = rest.split_at(count);
-            let left = left(asked, &taken);
+            let left = left(request, &taken);
             let part = Part { partition, name: first, queues: together, limit: left, candidates: &[] };
-            match self.hand_out_part(part, asked, &mut taken).await {
+            match self.hand_out_part(part, request, &mut taken).await {
                 Err(error) if fault::is_not_begun(&error) => {
                     let again_at = self.partitions.clock.now() + HOST_REST.as_millis() as u64;
                     let next_at = &mut taken.reserved.next_at;
@@ -76,31 +76,31 @@ impl Jobs {
         Ok(taken)
     }
 
-    async fn hand_out_part(&self, part: Part<'_>, asked: HandOut<'_>, taken: &mut Taken) -> Result<(), Error> {
+    async fn hand_out_part(&self, part: Part<'_>, request: HandOut<'_>, taken: &mut Taken) -> Result<(), Error> {
         let Part { partition, name: part, queues, limit, candidates } = part;
         self.uses(partition);
         let names: Vec<&str> = queues.iter().map(AsRef::as_ref).collect();
         let own = self.partitions.requests.begin();
-        let (key, name) = match asked.request_id() {
+        let (key, name) = match request.request_id() {
             Some(id) => (format!("id:{part}:{id}"), format!("{id}:{part}")),
             None => (own.key.clone(), own.name.clone()),
         };
         let had = AtomicU64::new(0);
         let arguments = |text: &mut Text| {
             text.number(limit as u64);
-            text.number(asked.window().from);
-            text.number(asked.window().to);
-            text.push(if asked.takes() { own.name.as_bytes() } else { b"" });
-            text.number(asked.lease_ms().unwrap_or(0));
+            text.number(request.window().from);
+            text.number(request.window().to);
+            text.push(if request.takes() { own.name.as_bytes() } else { b"" });
+            text.number(request.lease_ms().unwrap_or(0));
             text.push(name.as_bytes());
             text.number(self.partitions.options.ended_max as u64);
             text.number(LEASE_MS_DEFAULT);
-            text.push(way(asked));
+            text.push(way(request));
             text.number(had.load(Ordering::Relaxed));
             text.number(names.len() as u64);
             for queue in &names {
                 text.push(queue.as_bytes());
-                text.number(asked.queue_lease_ms(queue).unwrap_or(0));
+                text.number(request.queue_lease_ms(queue).unwrap_or(0));
             }
             for (id, version, queue) in candidates {
                 text.push(&bytes(*id));
@@ -158,9 +158,9 @@ impl Jobs {
         }
     }
 
-    async fn hand_out_named(&self, named: &[JobRef], asked: HandOut<'_>) -> Result<Taken, Error> {
+    async fn hand_out_named(&self, named: &[JobRef], request: HandOut<'_>) -> Result<Taken, Error> {
         let mut taken = Taken::default();
-        if asked.request_id().is_some() {
+        if request.request_id().is_some() {
             // The leases of an earlier call of this request: without named jobs, a call only returns what is remembered.
             for &JobRef { id, .. } in named {
                 let part = Part {
@@ -170,7 +170,7 @@ impl Jobs {
                     limit: 1,
                     candidates: &[],
                 };
-                self.hand_out_part(part, asked, &mut taken).await?;
+                self.hand_out_part(part, request, &mut taken).await?;
             }
             if !(taken.reserved.leases.is_empty() && taken.repeats.is_empty()) {
                 return Ok(taken);
@@ -185,10 +185,10 @@ impl Jobs {
             let (is_live, job) = (record.is_live(), record.job);
             let now = self.partitions.clock.now();
             let queue = job.queue.clone();
-            let refused = if is_live { asked.refusal(&job, version, now) } else { Some(rules::ended(&job)) };
+            let refused = if is_live { request.refusal(&job, version, now) } else { Some(rules::ended(&job)) };
             if let Some(refused) = refused {
                 taken.reserved.refused.push((id, refused));
-            } else if left(asked, &taken) > 0 {
+            } else if left(request, &taken) > 0 {
                 let before = taken.reserved.leases.len();
                 let candidates = [(id, job.version, 0)];
                 let (name, queues) = (id.to_string(), [queue]);
@@ -199,7 +199,7 @@ impl Jobs {
                     limit: 1,
                     candidates: &candidates,
                 };
-                match self.hand_out_part(part, asked, &mut taken).await {
+                match self.hand_out_part(part, request, &mut taken).await {
                     // Those that were leased must reach the caller.
                     Err(error) if fault::is_not_begun(&error) && before > 0 => {}
                     handed_out => handed_out?,
@@ -217,21 +217,21 @@ impl Jobs {
 }
 
 /// What the script calls this way to pick.
-fn way(asked: HandOut<'_>) -> &'static [u8] {
-    match asked.queues() {
-        Some(_) if asked.is_merged() => b"urgent",
+fn way(request: HandOut<'_>) -> &'static [u8] {
+    match request.queues() {
+        Some(_) if request.is_merged() => b"urgent",
         Some(_) => b"order",
-        None if asked.is_early() => b"early",
+        None if request.is_early() => b"early",
         None => b"named",
     }
 }
 
 /// How many more jobs may be handed out. Each part of a request has its own bound in bytes, and their sum has the same.
-fn left(asked: HandOut<'_>, taken: &Taken) -> usize {
+fn left(request: HandOut<'_>, taken: &Taken) -> usize {
     let leases = &taken.reserved.leases;
     let bytes: usize = leases.iter().map(|lease| lease.job.held_bytes()).sum();
     if bytes > RESERVE_BYTES_MAX {
         return 0;
     }
-    asked.limit().saturating_sub(leases.len() + taken.repeats.len())
+    request.limit().saturating_sub(leases.len() + taken.repeats.len())
 }

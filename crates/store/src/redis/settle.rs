@@ -1,7 +1,7 @@
 //! Leases: extended, settled, expired.
 
 use super::call::Text;
-use super::change::{Came, Step};
+use super::change::{ChangeResult, Step};
 use super::clock::Late;
 use super::codec::{self, Record};
 use super::fault;
@@ -152,7 +152,7 @@ impl Jobs {
         let came = self.change(&ids, heads, decide).await?;
         for ((position, Settle { receipt, decision, .. }), came) in others.iter().zip(came) {
             // A leased job already holds its key, or has none.
-            let Came::Of(end) = came else { continue };
+            let ChangeResult::Of(end) = came else { continue };
             settled.states[*position] = match end {
                 SettleEnd::Lost => None,
                 SettleEnd::Forgotten => self.tombstone_end(*receipt, decision).await?,

@@ -4,7 +4,7 @@ use super::changes::Changes;
 use super::fault::Fault;
 use super::keys::Keys;
 use super::record::insert;
-use super::row::{Head, Inserted};
+use super::row::{Head, NewRow};
 use super::session::{Key, Session};
 use crate::sums::Tallies;
 use duetime_core::ports::{OutboxEntry, bucket};
@@ -190,8 +190,7 @@ fn claim(slot: &mut Slot, keys: &mut Keys, job: &Job) {
 async fn write(session: &mut Session, slots: BTreeMap<JobId, Slot>, tallies: &mut Tallies) -> Result<(), Fault> {
     let (mut changes, mut new) = (Changes::default(), Vec::new());
     for slot in slots.values() {
-        let row =
-            |job| Inserted { job, bucket: bucket(job.due_at.0, slot.watermark), live_key: slot.live_key.as_ref() };
+        let row = |job| NewRow { job, bucket: bucket(job.due_at.0, slot.watermark), live_key: slot.live_key.as_ref() };
         if let Some(job) = &slot.new {
             tallies.inserted(&job.queue, job.stage, 1);
             new.push(row(job));

@@ -1,7 +1,7 @@
 //! Changes of rows that a transaction has locked, written with as few statements as possible.
 
 use super::fault::Fault;
-use super::row::{Head, Inserted};
+use super::row::{Head, NewRow};
 use super::session::Session;
 use crate::sums::Tallies;
 use duetime_core::{Job, JobId, Stage};
@@ -11,8 +11,8 @@ use duetime_core::{Job, JobId, Stage};
 pub(super) struct Changes<'a> {
     gone: Vec<JobId>,
     /// Rows without a key. They are written first: keys are freed before they are taken.
-    without: Vec<Inserted<'a>>,
-    with: Vec<Inserted<'a>>,
+    without: Vec<NewRow<'a>>,
+    with: Vec<NewRow<'a>>,
     /// Jobs whose payload and tags are written, too.
     bodies: Vec<&'a Job>,
     untagged: Vec<(&'a str, JobId)>,
@@ -28,7 +28,7 @@ impl<'a> Changes<'a> {
     }
 
     /// Changes a row, including payload and tags if `body` is given.
-    pub(super) fn change(&mut self, stored: &'a Head, row: Inserted<'a>, body: Option<&'a Job>, tallies: &mut Tallies) {
+    pub(super) fn change(&mut self, stored: &'a Head, row: NewRow<'a>, body: Option<&'a Job>, tallies: &mut Tallies) {
         if stored.stage != row.job.stage {
             tallies.moved(&stored.queue, stored.stage, row.job.stage);
         }

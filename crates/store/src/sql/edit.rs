@@ -4,7 +4,7 @@ use super::call::Verb;
 use super::changes::Changes;
 use super::fault::Fault;
 use super::keys::Keys;
-use super::row::{Inserted, check};
+use super::row::{NewRow, check};
 use super::session::Session;
 use super::tally;
 use crate::sums::Tallies;
@@ -44,7 +44,7 @@ impl Verb for EditRows {
                 Some(Some(job)) => {
                     check(job)?;
                     let live_key = job.live_key().filter(|key| keys.holder(&job.queue, key) == Some(job.id));
-                    let row = Inserted { job, bucket: bucket(job.due_at.0, self.watermark), live_key };
+                    let row = NewRow { job, bucket: bucket(job.due_at.0, self.watermark), live_key };
                     changes.change(stored, row, Some(job), &mut tallies);
                 }
                 _ => changes.remove(stored, stored.stage, &mut tallies),

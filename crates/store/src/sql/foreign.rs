@@ -22,7 +22,7 @@ pub struct Foreign {
     id: String,
     status: String,
     waiting: String,
-    known: OnceLock<Known>,
+    known: OnceLock<Columns>,
 }
 
 impl Foreign {
@@ -77,7 +77,7 @@ impl Foreign {
     }
 
     /// Reads the types of the two columns from the database, the first time. This also checks that the table exists.
-    async fn known(&self) -> Result<&Known, Error> {
+    async fn known(&self) -> Result<&Columns, Error> {
         if let Some(known) = self.known.get() {
             return Ok(known);
         }
@@ -99,7 +99,7 @@ impl Foreign {
                     let expected = format!("a value of the column {status}, which is of the type {states}");
                     Error::invalid("status", expected, format!("{waiting:?}"))
                 })?;
-                Ok(self.known.get_or_init(|| Known { ids: Values::of(ids), waiting }))
+                Ok(self.known.get_or_init(|| Columns { ids: Values::of(ids), waiting }))
             }
             _ => {
                 let expected = format!("one that this user can read, with the columns {id} and {status}");
@@ -120,7 +120,7 @@ impl Foreign {
 }
 
 /// What is known of the columns.
-struct Known {
+struct Columns {
     ids: Values,
     /// The status of waiting rows, as an SQL literal.
     waiting: String,

@@ -5,7 +5,7 @@ use super::call::Verb;
 use super::fault::Fault;
 use super::queue::{Task, Work};
 use super::record;
-use super::row::Inserted;
+use super::row::NewRow;
 use super::session::Session;
 use super::tally;
 use crate::sums::Tallies;
@@ -46,11 +46,11 @@ impl Verb for Group<'_> {
     async fn run(&mut self, session: &mut Session, is_careful: bool) -> Result<Answers, Fault> {
         let mut tallies = Tallies::default();
         let mut entries: Vec<(&OutboxEntry, Millis)> = Vec::new();
-        let mut jobs: Vec<Inserted<'_>> = Vec::new();
+        let mut jobs: Vec<NewRow<'_>> = Vec::new();
         for task in self.tasks {
             match &task.work {
                 Work::Apply(these, _) => entries.extend(these.iter().map(|entry| (entry, task.watermark))),
-                Work::Record(these, _) => jobs.extend(these.iter().map(|job| Inserted::new(job, task.watermark))),
+                Work::Record(these, _) => jobs.extend(these.iter().map(|job| NewRow::new(job, task.watermark))),
             }
         }
         let taken = apply::apply(session, &entries, &mut tallies).await?;

@@ -3,7 +3,7 @@
 use super::call::Verb;
 use super::fault::Fault;
 use super::record::record;
-use super::row::Inserted;
+use super::row::NewRow;
 use super::session::Session;
 use super::tally;
 use crate::sums::Tallies;
@@ -43,10 +43,10 @@ impl Verb for Admit {
         let mut tallies = Tallies::default();
         let jobs = self.0.iter().filter_map(|(number, verdict)| match verdict {
             // Filed for the loader: this transaction cannot know whether a broker has it.
-            Verdict::Record(job) if is_there(number) => Some(Inserted::new(job, 0)),
+            Verdict::Record(job) if is_there(number) => Some(NewRow::new(job, 0)),
             _ => None,
         });
-        let jobs: Vec<Inserted<'_>> = jobs.collect();
+        let jobs: Vec<NewRow<'_>> = jobs.collect();
         let mut recorded = record(session, &jobs, &mut tallies, is_careful).await?.into_iter();
 
         let (mut done, mut refused, mut admitted) = (Vec::new(), Vec::new(), Vec::with_capacity(self.0.len()));

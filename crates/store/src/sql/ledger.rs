@@ -5,7 +5,7 @@ use super::documents::{Allot, Put, Remove};
 use super::edit::EditRows;
 use super::inbox::Admit;
 use super::row::check;
-use super::{Store, find, inbox, loaded, prune, queue, read, record, reports, tally};
+use super::{Store, buckets, find, inbox, prune, queue, read, record, reports, tally};
 use async_trait::async_trait;
 use duetime_core::ports::{
     Admitted, Cursor, Document, DueTally, Edit, Edited, FailedJob, Find, Found, Inbox, InboxRow, Ledger, OutboxEntry,
@@ -53,22 +53,22 @@ impl Ledger for Store {
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {
-        self.read((until, after, limit), |session, asked| Box::pin(read::pending(session, asked))).await
+        self.read((until, after, limit), |session, arguments| Box::pin(read::pending(session, arguments))).await
     }
 
     async fn loaded(&self, jobs: &[(JobId, u64)], incarnation: &str) -> Result<(), Error> {
         if jobs.is_empty() {
             return self.queue().map(drop);
         }
-        self.write((jobs, incarnation), |session, asked| Box::pin(loaded::loaded(session, asked))).await
+        self.write((jobs, incarnation), |session, arguments| Box::pin(buckets::loaded(session, arguments))).await
     }
 
     async fn not_loaded(&self, ids: &[JobId], watermark: Millis) -> Result<(), Error> {
-        self.write((ids, watermark), |session, asked| Box::pin(loaded::not_loaded(session, asked))).await
+        self.write((ids, watermark), |session, arguments| Box::pin(buckets::not_loaded(session, arguments))).await
     }
 
     async fn overflow(&self, queue: &str, due: Window, limit: usize) -> Result<Vec<Job>, Error> {
-        self.read((queue, due, limit), |session, asked| Box::pin(read::overflow(session, asked))).await
+        self.read((queue, due, limit), |session, arguments| Box::pin(read::overflow(session, arguments))).await
     }
 
     async fn overflowing(&self, after: Option<&str>) -> Result<Option<Arc<str>>, Error> {
@@ -90,7 +90,7 @@ impl Ledger for Store {
 
     async fn find(&self, find: Find) -> Result<Found, Error> {
         let after = find.after_place()?;
-        soon(0, 0, self.read((find, after), |session, asked| Box::pin(find::find(session, asked)))).await
+        soon(0, 0, self.read((find, after), |session, arguments| Box::pin(find::find(session, arguments)))).await
     }
 
     async fn edit(&self, edits: Vec<Edit>, now: Millis, watermark: Millis) -> Result<Vec<Edited>, Error> {
@@ -101,7 +101,7 @@ impl Ledger for Store {
         let mut removed = 0;
         loop {
             let rest = (retention, now, limit - removed);
-            let more = self.write(rest, |session, asked| Box::pin(prune::prune(session, asked))).await?;
+            let more = self.write(rest, |session, arguments| Box::pin(prune::prune(session, arguments))).await?;
             removed += more;
             if more < prune::BATCH || removed >= limit {
                 break;
@@ -140,7 +140,8 @@ impl Ledger for Store {
 impl Reports for Store {
     async fn due(&self, tally: DueTally, after: Option<String>) -> Result<(DueTally, Option<String>), Error> {
         let after = row_after(after.as_deref())?;
-        let (tally, next) = self.read((tally, after), |session, asked| Box::pin(reports::due(session, asked))).await?;
+        let (tally, next) =
+            self.read((tally, after), |session, arguments| Box::pin(reports::due(session, arguments))).await?;
         Ok((tally, next.map(|id| id.to_string())))
     }
 

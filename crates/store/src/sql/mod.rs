@@ -9,6 +9,7 @@
 
 mod address;
 mod apply;
+mod buckets;
 mod call;
 mod changes;
 mod connect;
@@ -22,7 +23,6 @@ mod group;
 mod inbox;
 mod keys;
 mod ledger;
-mod loaded;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod options;

@@ -2,7 +2,7 @@
 
 use super::fault::Fault;
 use super::keys::Keys;
-use super::row::Inserted;
+use super::row::NewRow;
 use super::session::{Key, Session};
 use crate::sums::Tallies;
 use duetime_core::ports::Recorded;
@@ -15,16 +15,16 @@ use std::sync::Arc;
 /// Repeated pushes are rare enough for that.
 pub(super) async fn record(
     session: &mut Session,
-    jobs: &[Inserted<'_>],
+    jobs: &[NewRow<'_>],
     tallies: &mut Tallies,
     is_careful: bool,
 ) -> Result<Vec<Recorded>, Fault> {
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
-    let key = |row: &Inserted<'_>| row.live_key.map(|key| (row.job.queue.clone(), key.clone()));
+    let key = |row: &NewRow<'_>| row.live_key.map(|key| (row.job.queue.clone(), key.clone()));
     let mut keys = Keys::read(session, jobs.iter().filter_map(key).collect()).await?;
-    let holder = |keys: &Keys, row: &Inserted<'_>| row.live_key.and_then(|key| keys.holder(&row.job.queue, key));
+    let holder = |keys: &Keys, row: &NewRow<'_>| row.live_key.and_then(|key| keys.holder(&row.job.queue, key));
     let doubtful: Vec<_> = jobs.iter().filter(|row| is_careful || holder(&keys, row).is_some()).collect();
     let mut known: HashSet<JobId> = HashSet::with_capacity(jobs.len());
     known.extend(session.known(&doubtful.iter().map(|row| row.job.id).collect::<Vec<_>>()).await?);
@@ -70,12 +70,12 @@ pub(super) async fn known(session: &mut Session, jobs: &[Job]) -> Result<Vec<Opt
     Ok(jobs.iter().map(met).collect())
 }
 
-fn origin(row: &Inserted<'_>) -> Option<Key> {
+fn origin(row: &NewRow<'_>) -> Option<Key> {
     row.job.origin.as_ref().map(|origin| (row.job.queue.clone(), origin.clone()))
 }
 
 /// Inserts rows without known conflicts.
-pub(super) async fn insert(session: &mut Session, rows: &[Inserted<'_>]) -> Result<(), Fault> {
+pub(super) async fn insert(session: &mut Session, rows: &[NewRow<'_>]) -> Result<(), Fault> {
     let inserted = session.insert(rows).await?;
     if inserted != rows.len() {
         return Err(Fault::Race(format!("{} of {} rows were new", inserted, rows.len())));

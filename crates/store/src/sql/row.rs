@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 /// A new row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Inserted<'a> {
+pub(super) struct NewRow<'a> {
     pub(super) job: &'a Job,
     pub(super) bucket: i64,
     pub(super) live_key: Option<&'a Arc<str>>,
 }
 
-impl<'a> Inserted<'a> {
+impl<'a> NewRow<'a> {
     /// The job's own fields.
     pub(super) fn new(job: &'a Job, watermark: Millis) -> Self {
         Self { job, bucket: bucket(job.due_at.0, watermark), live_key: job.live_key() }
@@ -114,7 +114,7 @@ pub(super) struct Hit {
 /// The values of `insert`.
 pub(super) fn insert<'a>(
     values: &mut Vec<Value<'a>>,
-    row: &Inserted<'a>,
+    row: &NewRow<'a>,
     Statements { has_urgency, .. }: &Statements,
 ) -> Result<(), Fault> {
     let Job {
@@ -166,7 +166,7 @@ pub(super) fn insert<'a>(
 /// The values of `insert_plain`.
 pub(super) fn insert_plain<'a>(
     values: &mut Vec<Value<'a>>,
-    row: &Inserted<'a>,
+    row: &NewRow<'a>,
     Statements { has_urgency, .. }: &Statements,
 ) -> Result<(), Fault> {
     let Job { id, due_at, priority, version, queue, kind, payload, origin, options, .. } = row.job;
@@ -178,7 +178,7 @@ pub(super) fn insert_plain<'a>(
 }
 
 /// The values of `end`, which are also the first ones of `change`.
-pub(super) fn end<'a>(values: &mut Vec<Value<'a>>, row: &Inserted<'a>) {
+pub(super) fn end<'a>(values: &mut Vec<Value<'a>>, row: &NewRow<'a>) {
     let job = row.job;
     values.extend([job.id.get(), job.due_at.0, job.first_due_at.0].map(Value::from));
     values.extend([job.priority, job.attempt, job.crashes].map(Value::from));
@@ -189,7 +189,7 @@ pub(super) fn end<'a>(values: &mut Vec<Value<'a>>, row: &Inserted<'a>) {
 /// The values of `change`.
 pub(super) fn change<'a>(
     values: &mut Vec<Value<'a>>,
-    row: &Inserted<'a>,
+    row: &NewRow<'a>,
     Statements { has_urgency, .. }: &Statements,
 ) -> Result<(), Fault> {
     let job = row.job;
@@ -202,7 +202,7 @@ pub(super) fn change<'a>(
 }
 
 /// Only pending rows have a bucket.
-fn bucket_and_urgency<'a>(row: &Inserted<'a>, has_urgency: bool) -> impl Iterator<Item = Value<'a>> {
+fn bucket_and_urgency<'a>(row: &NewRow<'a>, has_urgency: bool) -> impl Iterator<Item = Value<'a>> {
     let bucket = row.job.is_pending().then_some(row.bucket);
     let urgency = has_urgency.then(|| own_urgency(row));
     [Some(bucket.into()), urgency, Some(key_order(row.job, row.live_key.is_some()).into())].into_iter().flatten()
@@ -214,7 +214,7 @@ pub(super) fn urgency(queue: &str, priority: u32, due_at: u64) -> Value<'static>
     [queue.as_bytes(), &[0], &priority.to_be_bytes(), &due_at.to_be_bytes()].concat().into()
 }
 
-fn own_urgency(row: &Inserted<'_>) -> Value<'static> {
+fn own_urgency(row: &NewRow<'_>) -> Value<'static> {
     let job = row.job;
     let is_over = row.bucket == OVERFLOW_BUCKET && job.is_pending();
     if is_over { urgency(&job.queue, job.priority, job.due_at.0) } else { Value::Null }

@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Database};
 use super::fault::Fault;
-use super::row::{self, Head, Hit, Inserted, Stream, urgency};
+use super::row::{self, Head, Hit, NewRow, Stream, urgency};
 use super::statements::{self, Bulk, Statements};
 use super::value::{Row, Rows, Value};
 use crate::sums::Sums;
@@ -115,7 +115,7 @@ impl Session {
 
     /// Inserts whole rows without their tags. Returns how many were inserted; the others conflict by id, origin or live key.
     /// If any conflicts, the transaction must not be committed.
-    pub(super) async fn insert(&mut self, rows: &[Inserted<'_>]) -> Result<usize, Fault> {
+    pub(super) async fn insert(&mut self, rows: &[NewRow<'_>]) -> Result<usize, Fault> {
         // Sorted, so that all transactions take keys in the same order.
         let mut rows = rows.to_vec();
         rows.sort_unstable_by_key(|row| (row.live_key.map(|key| (&row.job.queue, key)), row.job.id));
@@ -170,7 +170,7 @@ impl Session {
     }
 
     /// Writes all columns but payload and tags of locked rows.
-    pub(super) async fn change(&mut self, rows: &[Inserted<'_>]) -> Result<(), Fault> {
+    pub(super) async fn change(&mut self, rows: &[NewRow<'_>]) -> Result<(), Fault> {
         let (mut ends, mut rest) = (Rows::default(), Rows::default());
         for row in rows {
             if row.is_plain_end() {

@@ -131,9 +131,9 @@ pub(super) struct Statements {
 
     /// Whole rows, with the values of [`insert`](super::row::insert).
     pub(super) insert: Bulk,
-    /// [Plain](super::row::Inserted::is_plain) rows.
+    /// [Plain](super::row::NewRow::is_plain) rows.
     pub(super) insert_plain: Bulk,
-    /// Rows with a [plain end](super::row::Inserted::is_plain_end).
+    /// Rows with a [plain end](super::row::NewRow::is_plain_end).
     pub(super) end: Bulk,
     /// All columns that a run may change.
     pub(super) change: Bulk,

@@ -42,13 +42,13 @@ impl Store {
     }
 
     /// Runs a read.
-    pub(super) async fn read<A: Send + Sync, T: Send>(&self, asked: A, how: Function<A, T>) -> Result<T, Error> {
-        self.call(Plain::<A, T, false>(asked, how)).await
+    pub(super) async fn read<A: Send + Sync, T: Send>(&self, arguments: A, how: Function<A, T>) -> Result<T, Error> {
+        self.call(Plain::<A, T, false>(arguments, how)).await
     }
 
     /// Runs a write that can be repeated if the answer was lost.
-    pub(super) async fn write<A: Send + Sync, T: Send>(&self, asked: A, how: Function<A, T>) -> Result<T, Error> {
-        self.call(Plain::<A, T, true>(asked, how)).await
+    pub(super) async fn write<A: Send + Sync, T: Send>(&self, arguments: A, how: Function<A, T>) -> Result<T, Error> {
+        self.call(Plain::<A, T, true>(arguments, how)).await
     }
 
     pub(super) async fn call<V: Verb>(&self, verb: V) -> Result<V::Answer, Error> {

@@ -77,7 +77,7 @@ struct OfPending<'a> {
 }
 
 /// The stored columns that a change needs.
-pub(super) struct Stored {
+pub(super) struct RowHead {
     queue: Arc<str>,
     pub(super) stage: Stage,
     tags: Vec<Arc<str>>,
@@ -85,7 +85,7 @@ pub(super) struct Stored {
     epoch: u64,
 }
 
-impl Stored {
+impl RowHead {
     /// The stored columns of this job.
     pub(super) fn of(job: &Job) -> Self {
         let Job { queue, stage, tags, version, epoch, .. } = job;
@@ -98,7 +98,7 @@ impl Stored {
 }
 
 /// The row, if its version is below this one.
-fn older(connection: &Connection, id: JobId, version: u64) -> Result<Option<Stored>, Fault> {
+fn older(connection: &Connection, id: JobId, version: u64) -> Result<Option<RowHead>, Fault> {
     let mut statement = connection.prepare_cached(
         "SELECT id, queue, state, tags, version, epoch FROM duetime_jobs WHERE id = ?1 AND version < ?2",
     )?;
@@ -107,9 +107,9 @@ fn older(connection: &Connection, id: JobId, version: u64) -> Result<Option<Stor
 }
 
 /// Reads the columns id, queue, state, tags, version, epoch.
-pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<Stored, Fault> {
+pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<RowHead, Fault> {
     let tags = row::text(row, 3)?.map(serde_json::from_str).transpose();
-    Ok(Stored {
+    Ok(RowHead {
         queue: row.get(1)?,
         stage: row::stage(row.get(2)?)?,
         tags: tags.map_err(|error| Fault::damaged("tags", error))?.unwrap_or_default(),
@@ -148,7 +148,7 @@ fn change(
 /// Changes all columns of a row.
 pub(super) fn rewrite(
     transaction: &mut Transaction<'_>,
-    stored: &Stored,
+    stored: &RowHead,
     job: &Job,
     watermark: Millis,
 ) -> Result<(), Fault> {
@@ -168,7 +168,7 @@ pub(super) fn rewrite(
 }
 
 /// Removes a row, whose job had reached this stage.
-pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &Stored, last: Stage) -> Result<(), Fault> {
+pub(super) fn remove(transaction: &mut Transaction<'_>, id: JobId, stored: &RowHead, last: Stage) -> Result<(), Fault> {
     transaction.connection.prepare_cached("DELETE FROM duetime_jobs WHERE id = ?1")?.execute([Number(id.get())])?;
     untag(transaction.connection, id, &stored.tags)?;
     transaction.tallies.removed(&stored.queue, stored.stage, last);

@@ -1,6 +1,6 @@
 //! External changes of rows that no broker holds. Any lease in such a row is therefore over.
 
-use super::apply::{Stored, remove, rewrite};
+use super::apply::{RowHead, remove, rewrite};
 use super::fault::Fault;
 use super::read;
 use super::record::holder;
@@ -20,7 +20,7 @@ pub(super) fn edit(
 
 fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, watermark: Millis) -> Result<Edited, Fault> {
     let Some(row) = read::one(transaction.connection, edit.id)? else { return Ok(Edited::Unknown) };
-    let stored = Stored::of(&row);
+    let stored = RowHead::of(&row);
     let mut job = row.clone();
     job.lease_until = None;
     let edited = rules::edit(&mut job, edit.version, &edit.change, now, Numbers::Ledger);

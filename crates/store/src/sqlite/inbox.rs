@@ -35,7 +35,7 @@ const ROWS: &str = "SELECT id, CAST((julianday('now') - 2440587.5) * 86400000 AS
      substr(options, 1, 1048577), origin FROM duetime_inbox WHERE error IS NULL AND id > ?1 ORDER BY id LIMIT ?2";
 const _: () = assert!(INBOX_TEXT_MAX + 1 == 1_048_577 && PAYLOAD_BYTES_MAX + 1 == 67_108_865);
 
-type Work = Box<dyn FnOnce(&mut Watched) + Send>;
+type Work = Box<dyn FnOnce(&mut InboxFile) + Send>;
 
 /// The inbox of a store.
 pub(crate) struct FileInbox {
@@ -57,7 +57,7 @@ impl FileInbox {
                 "the inbox {path:?} does not exist: open your application's database before the store, or correct its path"
             )));
         }
-        let mut watched = Watched { path: path.canonicalize().unwrap_or_else(|_| path.to_owned()), open: None };
+        let mut watched = InboxFile { path: path.canonicalize().unwrap_or_else(|_| path.to_owned()), open: None };
         if watched.path == Path::new(&ledger.store) {
             return Err(Error::Unusable(format!(
                 "the inbox {path:?} is the store: name your application's own database"
@@ -73,10 +73,10 @@ impl FileInbox {
     /// Calls this function on the thread.
     async fn call<T: Send + 'static>(
         &self,
-        function: impl FnOnce(&mut Watched) -> Result<T, Error> + Send + 'static,
+        function: impl FnOnce(&mut InboxFile) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
-        let work = move |watched: &mut Watched| drop(reply.send(function(watched)));
+        let work = move |watched: &mut InboxFile| drop(reply.send(function(watched)));
         self.work.send(Box::new(work)).map_err(|_| Error::Stopping)?;
         answer.await.map_err(|_| Error::Unavailable("the thread duetime-inbox ended unexpectedly".to_owned()))?
     }
@@ -116,13 +116,13 @@ impl Inbox for FileInbox {
 }
 
 /// The file of the application.
-struct Watched {
+struct InboxFile {
     path: PathBuf,
-    open: Option<Open>,
+    open: Option<OpenFile>,
 }
 
 /// The file that was found at the path, as long as it is there.
-struct Open {
+struct OpenFile {
     connection: Connection,
     /// Device and number of the file.
     identity: (u64, u64),
@@ -132,9 +132,9 @@ struct Open {
     ended: Vec<(i64, Option<String>)>,
 }
 
-impl Watched {
+impl InboxFile {
     /// The open file. It is opened again if another one has taken its place.
-    fn current(&mut self) -> Result<&mut Open, Error> {
+    fn current(&mut self) -> Result<&mut OpenFile, Error> {
         let found = std::fs::metadata(&self.path).map_err(|error| {
             self.open = None;
             Error::Unavailable(format!("the inbox {:?} cannot be found ({error}): put it back in its place", self.path))
@@ -143,7 +143,7 @@ impl Watched {
         if self.open.as_ref().is_none_or(|open| open.identity != identity) {
             self.open = None;
             let connection = connect(&self.path).map_err(|error| self.told(&error))?;
-            self.open = Some(Open { connection, identity, empty_at: None, ended: Vec::new() });
+            self.open = Some(OpenFile { connection, identity, empty_at: None, ended: Vec::new() });
         }
         Ok(self.open.as_mut().expect("it has just been opened"))
     }
@@ -181,7 +181,7 @@ impl Watched {
     }
 }
 
-impl Open {
+impl OpenFile {
     fn waiting(&mut self, after: i64, limit: usize) -> rusqlite::Result<Vec<InboxRow>> {
         self.write()?;
         let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0))?;

@@ -292,7 +292,7 @@ impl Log {
 
     /// Syncs the log this long after a write, until closed. Runs on its own thread.
     pub(super) fn sync(&self, interval: Duration, file: &File) {
-        let _told = Told(self);
+        let _told = PanicGuard(self);
         loop {
             let mut state = self.wait_while(self.state(), |state| !state.is_dirty && !state.is_closed);
             if !interval.is_zero() {
@@ -373,9 +373,9 @@ fn is_interrupted(fault: &Fault) -> bool {
 }
 
 /// Reports a panic of the sync thread to the writer.
-struct Told<'a>(&'a Log);
+struct PanicGuard<'a>(&'a Log);
 
-impl Drop for Told<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail("the thread that does it panicked".to_owned());

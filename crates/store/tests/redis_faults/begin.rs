@@ -6,7 +6,7 @@ use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{LockRequest, Options as EngineOptions, QueueSettings, ReserveRequest, Source};
 use duetime_core::model::id;
 use duetime_core::ports::{Broker, Locks};
-use duetime_core::testing::fixtures::{Given, reserve};
+use duetime_core::testing::fixtures::{FixedHost, reserve};
 use duetime_core::testing::{ManualClock, ModelLedger};
 use duetime_core::{Due, Engine, Error, Job, NewJob, Receipt};
 use duetime_store::redis::{Options, Redis};
@@ -191,7 +191,7 @@ async fn nobody_joins_after_a_flush_who_uses_the_namespace_otherwise() {
     let alone = loop {
         server.command(&["FLUSHALL"]);
         let Ok(alone) = Redis::connect(&server.url(), Options::default()).await else { continue };
-        if alone.begin(Arc::new(Given::default())).await.is_ok() {
+        if alone.begin(Arc::new(FixedHost::default())).await.is_ok() {
             break alone;
         }
     };
@@ -218,10 +218,10 @@ async fn the_number_of_partitions_stays_over_a_flush() {
         async move { Redis::connect(&url, Options::default()).await }
     };
     let four = connect(4).await.unwrap();
-    four.begin(Arc::new(Given::default())).await.unwrap();
+    four.begin(Arc::new(FixedHost::default())).await.unwrap();
     server.command(&["FLUSHALL"]);
     let two = connect(2).await.unwrap();
-    two.begin(Arc::new(Given::default())).await.unwrap();
+    two.begin(Arc::new(FixedHost::default())).await.unwrap();
     let error = four.reserve(reserve(QUEUE, 1)).await.map(drop).unwrap_err().to_string();
     assert!(error.contains("2 partitions instead of 4"), "{error}");
 }

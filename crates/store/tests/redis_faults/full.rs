@@ -9,7 +9,7 @@ use duetime_core::ports::{
     Settle, Update,
 };
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::fixtures::{Given, QUEUE, T0, again, due, edit, finish, id, listing, reserve, success};
+use duetime_core::testing::fixtures::{FixedHost, QUEUE, T0, again, due, edit, finish, id, listing, reserve, success};
 use duetime_core::{Error, Job, JobId, Stage, State};
 use duetime_store::redis::{Options, Redis, all_scripts};
 use duetime_store::testing::RedisServer;
@@ -86,7 +86,7 @@ impl World {
         let options = Options { clock: Some(clock.clone()), beside, ..Options::default() };
         let redis = Redis::connect(&url, options.clone()).await.unwrap();
         let limits = vec![(QUEUE.into(), Limits { max_running: Some(100), ..Limits::default() }, 1)];
-        redis.begin(Arc::new(Given(Beginning { generation: 1, limits }))).await.unwrap();
+        redis.begin(Arc::new(FixedHost(Beginning { generation: 1, limits }))).await.unwrap();
         let jobs = (1..=12).map(|n| if n > 8 { due(n, FAR) } else { due(n, T0) });
         redis.record(jobs.collect(), u64::MAX).await.unwrap();
         let leases = redis.reserve(reserve(QUEUE, 4)).await.unwrap().leases;

@@ -11,7 +11,7 @@ use duetime_core::ports::{
 };
 use duetime_core::rules::{Again, Decision, Finish};
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::fixtures::{Given, QUEUE, id, listing, reserve, reserve_from, success, take};
+use duetime_core::testing::fixtures::{FixedHost, QUEUE, id, listing, reserve, reserve_from, success, take};
 use duetime_core::{Job, JobId, Payload, State};
 use duetime_store::redis::{Options, Redis, all_scripts};
 use duetime_store::testing::{Command, Fate, Proxy, RedisServer, TooLong};
@@ -66,7 +66,7 @@ impl Link {
     async fn subject(&self, beside: bool) -> Subject {
         let options = Options { beside: beside.then(|| "test".into()), ..Options::default() };
         let redis = Redis::connect(&self.proxy.url(), options).await.unwrap();
-        redis.begin(Arc::new(Given::default())).await.unwrap();
+        redis.begin(Arc::new(FixedHost::default())).await.unwrap();
         Subject { redis }
     }
 
@@ -207,7 +207,7 @@ async fn an_end_is_not_known_if_redis_is_emptied_before_its_outcome_was_read() {
     });
     let options = Options { beside: Some("test".into()), ..Options::default() };
     let redis = Redis::connect(&proxy.url(), options).await.unwrap();
-    redis.begin(Arc::new(Given::default())).await.unwrap();
+    redis.begin(Arc::new(FixedHost::default())).await.unwrap();
     let s = Subject { redis };
     put(&s, jobs(&s, 1..=4, 10)).await;
     let leased = reserve_all(&s).await;
@@ -239,7 +239,7 @@ async fn a_reserve_of_several_partitions_is_bounded_as_a_whole() {
     let server = RedisServer::start();
     let options = Options { beside: Some("test".into()), ..Options::default() };
     let redis = Redis::connect(&format!("{}?partitions={PARTITIONS}", server.url()), options).await.unwrap();
-    redis.begin(Arc::new(Given::default())).await.unwrap();
+    redis.begin(Arc::new(FixedHost::default())).await.unwrap();
     let s = Subject { redis };
     let queues = queue_of_each_partition(&s.redis, PARTITIONS);
     let payload: Payload = vec![b'x'; MIB].into();
@@ -271,7 +271,7 @@ async fn outcomes_of_several_partitions_are_bounded_together() {
     let server = RedisServer::start();
     let options = Options { beside: Some("test".into()), ..Options::default() };
     let redis = Redis::connect(&format!("{}?partitions={PARTITIONS}", server.url()), options).await.unwrap();
-    redis.begin(Arc::new(Given::default())).await.unwrap();
+    redis.begin(Arc::new(FixedHost::default())).await.unwrap();
     let s = Subject { redis };
     let queues = queue_of_each_partition(&s.redis, PARTITIONS);
     let job = |(&partition, queue): (&u16, &String)| {
@@ -422,7 +422,7 @@ async fn crashed_jobs_with_long_histories_come_back_over_a_slow_link() {
     let clock = Arc::new(ManualClock::new());
     let options = Options { clock: Some(clock.clone()), ..Options::default() };
     let redis = Redis::connect(&link.proxy.url(), options).await.unwrap();
-    redis.begin(Arc::new(Given::default())).await.unwrap();
+    redis.begin(Arc::new(FixedHost::default())).await.unwrap();
     let s = Subject { redis };
     let message: Arc<str> = "e".repeat(2 * KIB).into();
     let error =
@@ -605,7 +605,7 @@ async fn limits_of_many_queues_hold_from_the_first_job() {
         let beginning = Beginning { generation: generation.fetch_add(1, Ordering::Relaxed), limits };
         let options = Options { beside: Some("test".into()), ..Options::default() };
         let redis = Redis::connect(&link.proxy.url(), options).await.unwrap();
-        redis.begin(Arc::new(Given(beginning))).await.unwrap();
+        redis.begin(Arc::new(FixedHost(beginning))).await.unwrap();
         redis
     };
     let paused = || server.command(&["SCARD", "{duetime:default:0}:paused"]);

@@ -7,7 +7,7 @@ use duetime_core::ports::{
     Locks, Outbox, Outcomes, Put, Room, Settle, Update,
 };
 use duetime_core::rules::{Decision, Finish};
-use duetime_core::testing::fixtures::{Given, QUEUE, job, reserve, take};
+use duetime_core::testing::fixtures::{FixedHost, QUEUE, job, reserve, take};
 use duetime_core::{Error, Job, Millis, Stage, State};
 use duetime_store::redis::{Options, Redis, all_scripts};
 use duetime_store::testing::{Command, End, Fate, Proxy, RedisServer};
@@ -25,7 +25,7 @@ fn beside() -> Options {
 
 async fn begun(url: &str) -> Redis {
     let redis = Redis::connect(url, beside()).await.unwrap();
-    redis.begin(Arc::new(Given::default())).await.unwrap();
+    redis.begin(Arc::new(FixedHost::default())).await.unwrap();
     redis
 }
 
@@ -175,7 +175,7 @@ async fn a_redis_that_is_emptied_while_it_is_first_used_is_no_damage() {
         Fate::default()
     });
     let redis = Redis::connect(&proxy.url(), beside()).await.unwrap();
-    redis.begin(Arc::new(Given::default())).await.unwrap();
+    redis.begin(Arc::new(FixedHost::default())).await.unwrap();
 }
 
 /// Its caller has had its answer, and the place in which it was remembered is used for another call.
@@ -188,10 +188,10 @@ async fn a_take_that_is_carried_out_late_takes_nothing() {
         Fate { end: if is_first { End::Late(HELD) } else { End::Answered }, ..Fate::default() }
     });
     let redis = Redis::connect(&proxy.url(), Options::default()).await.unwrap();
-    redis.begin(Arc::new(Given::default())).await.unwrap();
+    redis.begin(Arc::new(FixedHost::default())).await.unwrap();
     // So that the script is known, and is called by its hash.
     let other = Redis::connect(&server.url(), Options::default()).await.unwrap();
-    other.begin(Arc::new(Given::default())).await.unwrap();
+    other.begin(Arc::new(FixedHost::default())).await.unwrap();
     other.reserve(reserve(QUEUE, 1)).await.unwrap();
     let taken = redis.take(take(QUEUE, 9)).await.unwrap();
     assert!(taken.reserved.leases.is_empty());

@@ -3,7 +3,7 @@
 use duetime_core::api::Span;
 use duetime_core::ports::{Broker, BrokerClock, Extend, Extended, Host, Ledger, Queues, Recorded, Settle};
 use duetime_core::rules::Decision;
-use duetime_core::testing::fixtures::{Given, QUEUE, id, reserve};
+use duetime_core::testing::fixtures::{FixedHost, QUEUE, id, reserve};
 use duetime_core::{Due, Error, Job, NewJob, Receipt, State};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::RedisServer;
@@ -27,7 +27,7 @@ impl Subject {
     }
 
     pub(crate) async fn try_connect(url: &str) -> Result<Self, Error> {
-        Self::connect_for(url, Arc::new(Given::default())).await
+        Self::connect_for(url, Arc::new(FixedHost::default())).await
     }
 
     pub(crate) async fn connect_for(url: &str, host: Arc<dyn Host>) -> Result<Self, Error> {

@@ -2,7 +2,7 @@
 
 use duetime_core::Job;
 use duetime_core::ports::{Broker, BrokerClock, Find, Ledger, Queues, Registry, Selector, Window};
-use duetime_core::testing::fixtures::{Given, due, reserve};
+use duetime_core::testing::fixtures::{FixedHost, due, reserve};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::RedisServer;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn commands(server: &RedisServer) -> u64 {
 async fn connect(server: &RedisServer, namespace: &str, queues: u64) -> Redis {
     let url = format!("{}?namespace={namespace}", server.url());
     let redis = Redis::connect(&url, Options::default()).await.unwrap();
-    redis.begin(Arc::new(Given::default())).await.unwrap();
+    redis.begin(Arc::new(FixedHost::default())).await.unwrap();
     let now = redis.now();
     let of = |n: u64| Job { queue: format!("q{n}").into(), ..due(n, now) };
     redis.record((1..=queues).map(of).collect(), u64::MAX).await.unwrap();

@@ -17,7 +17,7 @@ use duetime_core::ports::{
 };
 use duetime_core::rules::{self, Decision, Failure, Finish};
 use duetime_core::testing::ManualClock;
-use duetime_core::testing::fixtures::{Given, QUEUE, T0, cancel, due, id, job, reserve, success, take};
+use duetime_core::testing::fixtures::{FixedHost, QUEUE, T0, cancel, due, id, job, reserve, success, take};
 use duetime_core::{Clock, JobId, JobOptions, JobRef};
 use duetime_store::redis::{Options, Redis};
 use duetime_store::testing::shared_redis;
@@ -39,7 +39,7 @@ impl Bench {
         let options = Options { clock: Some(clock.clone()), ..options };
         let url = format!("{}?namespace={name}", shared_redis().url());
         let redis = Redis::connect(&url, options).await.unwrap();
-        redis.begin(Arc::new(Given::default())).await.unwrap();
+        redis.begin(Arc::new(FixedHost::default())).await.unwrap();
         Self { redis, clock }
     }
 

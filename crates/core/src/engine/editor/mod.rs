@@ -7,7 +7,7 @@ use crate::engine::admission::{Admission, Producer};
 use crate::engine::base::Base;
 use crate::engine::events::Publisher;
 use crate::engine::loader::Loader;
-use crate::engine::observed::{Observed, Subject};
+use crate::engine::observation::{Observation, Subject};
 use crate::engine::recorder::Recorder;
 use crate::engine::search::Search;
 use crate::engine::supervisor::Supervisor;
@@ -382,13 +382,13 @@ fn place_in(spread: Span, id: JobId) -> Span {
 }
 
 /// The event that a change causes, once it was made.
-fn event(change: &Change) -> Observed {
+fn event(change: &Change) -> Observation {
     match change {
-        Change::Cancel { .. } => Observed::Cancelled,
-        Change::Delete => Observed::Deleted,
-        Change::Update(_) | Change::Replace(_) => Observed::Changed,
-        Change::Retry { .. } => Observed::Retried,
-        Change::Expire => Observed::Expired,
+        Change::Cancel { .. } => Observation::Cancelled,
+        Change::Delete => Observation::Deleted,
+        Change::Update(_) | Change::Replace(_) => Observation::Changed,
+        Change::Retry { .. } => Observation::Retried,
+        Change::Expire => Observation::Expired,
     }
 }
 

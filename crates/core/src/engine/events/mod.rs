@@ -9,7 +9,7 @@ mod subscribers;
 mod subscription;
 
 use super::metrics::{Metrics, run_ms};
-use super::observed::{Observed, Subject};
+use super::observation::{Observation, Subject};
 use super::stores::Stores;
 use super::supervisor::Supervisor;
 use crate::error::Error;
@@ -57,7 +57,7 @@ impl Publisher {
     }
 
     /// Counts what happened to jobs, which mostly are neighbours of one queue, and publishes it to subscribers.
-    pub(in crate::engine) fn observe<'a>(&self, seen: impl Iterator<Item = (Subject<'a>, Observed)>) {
+    pub(in crate::engine) fn observe<'a>(&self, seen: impl Iterator<Item = (Subject<'a>, Observation)>) {
         // Without subscribers only the last ones are kept.
         let most = if self.subscribers.are_there() { usize::MAX } else { RECENT_TRANSITIONS };
         let mut last = VecDeque::new();
@@ -84,7 +84,7 @@ impl Publisher {
     pub(in crate::engine) fn observe_jobs<'a>(
         &self,
         jobs: impl Iterator<Item = &'a Job>,
-        event: impl Fn(&Job) -> Observed,
+        event: impl Fn(&Job) -> Observation,
     ) {
         let now = self.broker.now();
         self.observe(jobs.map(|job| (Subject::of(job, now), event(job))));
@@ -95,7 +95,7 @@ impl Publisher {
         &self,
         ids: &(impl Iterator<Item = JobId> + Clone),
         settled: &Settled,
-        event: impl Fn(usize, u64) -> Observed,
+        event: impl Fn(usize, u64) -> Observation,
     ) {
         let now = self.broker.now();
         let ended = settled.runs.iter().zip(&settled.states).zip(ids.clone()).enumerate();
@@ -108,7 +108,7 @@ impl Publisher {
             OutboxEntry::Moved(job, copy) if has_ended(job) => Some(&**copy),
             _ => None,
         });
-        self.observe_jobs(copies, |_| Observed::Pushed);
+        self.observe_jobs(copies, |_| Observation::Pushed);
     }
 
     pub(in crate::engine) async fn subscribe(&self, filter: Filter) -> Result<Subscription, Error> {

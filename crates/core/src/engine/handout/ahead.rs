@@ -23,9 +23,9 @@ const QUEUES_MAX: usize = 10_000;
 
 /// Until when nothing is leased ahead from which queues.
 #[derive(Debug, Default)]
-pub(super) struct Resting(Mutex<HashMap<Arc<str>, Instant>>);
+pub(super) struct Rests(Mutex<HashMap<Arc<str>, Instant>>);
 
-impl Resting {
+impl Rests {
     fn add<'a>(&self, queues: impl Iterator<Item = &'a Arc<str>>) {
         let (mut resting, until) = (self.0.lock().expect("no panic under this lock"), Instant::now() + REST);
         for queue in queues {

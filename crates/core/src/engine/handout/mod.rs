@@ -24,7 +24,7 @@ use crate::ports::{
     Broker, Edited, HandOut, Lease, LeaseRecord, Leases, Ledger, OutboxEntry, Pick, Reserve, Reserved, Room, Source,
 };
 use crate::request::{Reservation, ReserveRequest};
-use ahead::Resting;
+use ahead::Rests;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(in crate::engine) struct Handout {
     consumers: Arc<Consumers>,
     leases: Option<Arc<dyn Leases>>,
     metrics: Arc<Metrics>,
-    resting: Resting,
+    resting: Rests,
 }
 
 impl Handout {
@@ -69,7 +69,7 @@ impl Handout {
             consumers,
             leases: stores.leases.clone(),
             metrics: metrics.clone(),
-            resting: Resting::default(),
+            resting: Rests::default(),
         }
     }
 
@@ -87,15 +87,15 @@ impl Handout {
     /// Calls the broker's reserve or take, so that it also gets what waits in an overflow.
     pub(in crate::engine) async fn with_overflow<A: AsMut<Reserved>, C: Future<Output = Result<A, Error>>>(
         &self,
-        asked: HandOut<'_>,
+        request: HandOut<'_>,
         call: impl Fn() -> C,
     ) -> Result<A, Error> {
         let has_overflow = self.loader.has_overflow();
         if has_overflow {
-            self.loader.load_asked(asked).await;
+            self.loader.load_for_request(request).await;
         }
         let mut answer = self.metrics.stores.reserve.time(call()).await?;
-        if let Some(queues) = asked.queues().filter(|_| has_overflow) {
+        if let Some(queues) = request.queues().filter(|_| has_overflow) {
             if answer.as_mut().leases.is_empty() && self.loader.load_for_reserve(queues).await {
                 answer = self.metrics.stores.reserve.time(call()).await?;
             }
@@ -231,7 +231,12 @@ impl Handout {
         self.supervisor.complete(self, |handout| async move { handout.recorder.try_record(entries).await }).await
     }
 
-    async fn reserve_or_wait(self: &Arc<Self>, reserve: Reserve, free: usize, wait: Duration) -> Result<Reserved, Error> {
+    async fn reserve_or_wait(
+        self: &Arc<Self>,
+        reserve: Reserve,
+        free: usize,
+        wait: Duration,
+    ) -> Result<Reserved, Error> {
         let Some(queues) = reserve.pick.queues() else {
             self.recorder.check_backlog()?;
             return self.reserve_once(reserve, free).await;

@@ -16,7 +16,7 @@
 //! belong to the repeat; if there is none, they expire.
 
 use crate::engine::handout::Handout;
-use crate::engine::observed::Observed;
+use crate::engine::observation::Observation;
 use crate::error::Error;
 use crate::ports::{HandOut, Lease, Reserve, Reserved};
 use crate::request::{Ending, Reservation};
@@ -85,7 +85,7 @@ impl Handout {
             let reserve = Reserve { limit: handout.limit_of(&reserve, free), ..reserve };
             let ask = || handout.broker.reserve(reserve.clone());
             let mut reserved = handout.with_overflow(HandOut::Reserve(&reserve), ask).await?;
-            handout.publisher.observe_jobs(reserved.leases.iter().map(|lease| &lease.job), Observed::started);
+            handout.publisher.observe_jobs(reserved.leases.iter().map(|lease| &lease.job), Observation::started);
             handout.keep_startable(&mut reserved, free).await;
             Ok(reserved)
         });

@@ -172,29 +172,29 @@ impl Loader {
     }
 
     /// Loads what a take, or a reserve of named jobs, asks for in particular, and is in the overflow.
-    pub(in crate::engine) async fn load_asked(&self, asked: HandOut<'_>) {
-        let is_particular = asked.takes() || asked.queues().is_none();
-        if is_particular && let Err(error) = self.load_particular(asked).await {
+    pub(in crate::engine) async fn load_for_request(&self, request: HandOut<'_>) {
+        let is_particular = request.takes() || request.queues().is_none();
+        if is_particular && let Err(error) = self.load_particular(request).await {
             self.status.degrade(DegradedCode::Overflow, &error);
         }
     }
 
-    async fn load_particular(&self, asked: HandOut<'_>) -> Result<(), Error> {
+    async fn load_particular(&self, request: HandOut<'_>) -> Result<(), Error> {
         let (reading, now) = (self.broker.reading(), self.broker.now());
         let mut jobs = Vec::new();
-        match asked.queues() {
+        match request.queues() {
             Some(queues) => {
                 for queue in queues.iter().filter(|queue| self.overflow.bound(queue).is_some()) {
                     let counts = self.broker.counts(Queues::one(queue)).await?;
                     let ready = counts.first().map_or(0, |(_, counts, _)| counts.ready);
-                    if asked.window().from == 0 && ready >= asked.limit() as u64 {
+                    if request.window().from == 0 && ready >= request.limit() as u64 {
                         continue;
                     }
-                    jobs.extend(self.ledger.overflow(queue, asked.window(), asked.limit()).await?);
+                    jobs.extend(self.ledger.overflow(queue, request.window(), request.limit()).await?);
                 }
             }
             None => {
-                let ids: Vec<JobId> = asked.named().iter().map(|&JobRef { id, .. }| id).collect();
+                let ids: Vec<JobId> = request.named().iter().map(|&JobRef { id, .. }| id).collect();
                 let held = self.broker.get(&ids, Detail::Head).await?;
                 let unknown = ids.iter().zip(held).filter(|(_, job)| job.is_none()).map(|(id, _)| *id);
                 let unknown: Vec<JobId> = unknown.collect();

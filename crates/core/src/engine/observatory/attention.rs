@@ -50,7 +50,7 @@ pub struct TargetDown {
 
 /// A list, and what it was made from.
 #[derive(Default)]
-struct Made {
+struct Snapshot {
     as_of: Millis,
     items: Vec<AttentionItem>,
     /// How long the oldest ready job of each queue has waited, unless it is paused.
@@ -71,7 +71,7 @@ pub(in crate::engine) struct Watch {
     runs: Runs,
     targets_down: Mutex<BTreeMap<Arc<str>, TargetDown>>,
     /// One makes it for all who ask.
-    last: tokio::sync::Mutex<Option<Arc<Made>>>,
+    last: tokio::sync::Mutex<Option<Arc<Snapshot>>>,
 }
 
 impl Watch {
@@ -147,7 +147,7 @@ impl Watch {
         api::Attention { as_of: Timestamp(made.as_of), longest_wait: Span(wait.unwrap_or(0)), items, omitted }
     }
 
-    async fn made(&self) -> Arc<Made> {
+    async fn made(&self) -> Arc<Snapshot> {
         let mut last = self.last.lock().await;
         let now = self.broker.now();
         if let Some(made) = last.as_ref().filter(|made| now.abs_diff(made.as_of) < AGE_MS_MAX) {
@@ -156,8 +156,8 @@ impl Watch {
         last.insert(Arc::new(self.make(now).await)).clone()
     }
 
-    async fn make(&self, now: Millis) -> Made {
-        let mut made = Made { as_of: now, ..Made::default() };
+    async fn make(&self, now: Millis) -> Snapshot {
+        let mut made = Snapshot { as_of: now, ..Snapshot::default() };
         let down = self.targets_down();
         match within(self.census.queues()).await {
             Ok(queues) => self.look_at(&queues, &down, &mut made),
@@ -189,7 +189,7 @@ impl Watch {
     }
 
     /// What is wrong with queues.
-    fn look_at(&self, queues: &[QueueStatus], down: &BTreeMap<Arc<str>, TargetDown>, made: &mut Made) {
+    fn look_at(&self, queues: &[QueueStatus], down: &BTreeMap<Arc<str>, TargetDown>, made: &mut Snapshot) {
         let (now, lately) = (made.as_of, self.history.lately());
         let ready = |queue: &str| queues.iter().find(|status| *status.queue == *queue).map_or(0, |of| of.counts.ready);
         made.items.extend(down.iter().map(|(queue, down)| self.target_down(queue, down, ready(queue))));

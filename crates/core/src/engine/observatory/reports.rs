@@ -63,7 +63,7 @@ struct Due {
 }
 
 /// Failed jobs.
-struct Failed {
+struct FailureGroups {
     as_of: Millis,
     looked_at: u64,
     groups: Vec<FailureGroup>,
@@ -75,7 +75,7 @@ pub(in crate::engine) struct Reports {
     ledger: Arc<dyn Ledger>,
     broker: Arc<dyn Broker>,
     due: Report<Due>,
-    failed: Report<Failed>,
+    failed: Report<FailureGroups>,
     supervisor: Arc<Supervisor>,
 }
 
@@ -252,7 +252,7 @@ impl Reports {
         })
     }
 
-    async fn read_failed(&self) -> Result<Failed, Error> {
+    async fn read_failed(&self) -> Result<FailureGroups, Error> {
         let as_of = self.broker.now();
         let jobs = self.reports.failed(FAILED_MAX).await?;
         let looked_at = jobs.len() as u64;
@@ -278,7 +278,7 @@ impl Reports {
         }
         let mut groups: Vec<_> = groups.into_values().collect();
         groups.sort_unstable_by_key(|group| (Reverse(group.latest), Reverse(group.job)));
-        Ok(Failed { as_of, looked_at, groups })
+        Ok(FailureGroups { as_of, looked_at, groups })
     }
 }
 

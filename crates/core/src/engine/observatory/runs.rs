@@ -23,7 +23,7 @@ const AGAIN_FACTOR: u64 = 20;
 const JOBS_AT_ONCE: usize = 100;
 
 #[derive(Default)]
-struct Known {
+struct Cache {
     again_at: Millis,
     as_of: Millis,
     failed: Vec<AttentionItem>,
@@ -36,7 +36,7 @@ pub(super) struct Runs {
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
     registry: Arc<dyn Registry>,
-    known: Mutex<Known>,
+    known: Mutex<Cache>,
 }
 
 impl Runs {
@@ -85,7 +85,7 @@ impl Runs {
         succeeded.retain(|name, _| all.binary_search_by(|status| status.name.cmp(name)).is_ok());
         let took_ms = self.broker.now().saturating_sub(now);
         let again_at = now + AGAIN_MS_MIN.max(took_ms.saturating_mul(AGAIN_FACTOR));
-        *known() = Known { again_at, as_of: now, failed: failed.clone(), succeeded };
+        *known() = Cache { again_at, as_of: now, failed: failed.clone(), succeeded };
         Ok(failed)
     }
 }

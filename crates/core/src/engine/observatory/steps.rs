@@ -136,14 +136,14 @@ pub(in crate::engine) struct Starts {
     pub(in crate::engine) late_ms: Option<u64>,
 }
 
-struct Recorded {
+struct Series {
     since: Millis,
     spans: [Steps; 2],
 }
 
 /// The history since the start; empty until the clock is known.
 #[derive(Default)]
-pub(super) struct Record(Mutex<Option<Recorded>>);
+pub(super) struct Record(Mutex<Option<Series>>);
 
 impl Record {
     /// Since when there are readings, and the points of a queue or of all; without points if the queue is not counted
@@ -186,9 +186,9 @@ impl Record {
     }
 
     /// Looks at what was recorded, up to now.
-    fn look<T>(&self, now: Millis, readings: &Readings, look: impl FnOnce(&Recorded) -> T) -> T {
+    fn look<T>(&self, now: Millis, readings: &Readings, look: impl FnOnce(&Series) -> T) -> T {
         let mut recorded = self.0.lock().expect("no panic under this lock");
-        let begin = || Recorded { since: now, spans: HistorySpan::ALL.map(|span| Steps::new(span, now)) };
+        let begin = || Series { since: now, spans: HistorySpan::ALL.map(|span| Steps::new(span, now)) };
         let recorded = recorded.get_or_insert_with(begin);
         recorded.spans.iter_mut().for_each(|steps| steps.advance(now, readings));
         look(recorded)

@@ -3,8 +3,8 @@
 use super::Settings;
 use super::documents::read_one;
 use crate::engine::base::Base;
+use crate::engine::outbox_entries::OutboxEnds;
 use crate::engine::overflow::Overflow;
-use crate::engine::unrecorded::UnrecordedEnds;
 use crate::error::Error;
 use crate::json::Timestamp;
 use crate::limits::STEP_QUEUES_MAX;
@@ -19,7 +19,7 @@ const READINGS_MAX: usize = 3;
 
 /// The jobs of a queue.
 #[derive(Debug, Default)]
-struct Counted {
+struct QueueCount {
     /// In the broker.
     counts: Counts,
     /// In the ledger.
@@ -95,18 +95,18 @@ impl QueueCounter {
     /// The jobs of a queue that wait, for their time or for a worker. It may be more than there are, if some have just been pushed or ended,
     /// but not less.
     pub(in crate::engine) async fn waiting(&self, queue: &Arc<str>) -> Result<u64, Error> {
-        let Counted { counts, far, .. } = self.counted(queue).await?;
+        let QueueCount { counts, far, .. } = self.counted(queue).await?;
         Ok(counts.scheduled + counts.ready + far)
     }
 
-    async fn counted(&self, queue: &Arc<str>) -> Result<Counted, Error> {
+    async fn counted(&self, queue: &Arc<str>) -> Result<QueueCount, Error> {
         let mut counted = self.read(Queues::one(queue)).await?;
         self.read_changed(&mut counted).await?;
         Ok(counted.remove(queue).unwrap_or_default())
     }
 
     /// Reads again the queues that changed while they were read.
-    async fn read_changed(&self, queues: &mut BTreeMap<Arc<str>, Counted>) -> Result<(), Error> {
+    async fn read_changed(&self, queues: &mut BTreeMap<Arc<str>, QueueCount>) -> Result<(), Error> {
         for _ in 1..READINGS_MAX {
             let changed = queues.iter().filter(|(_, counted)| counted.has_changed).map(|(queue, _)| queue.clone());
             let changed: Vec<Arc<str>> = changed.collect();
@@ -125,10 +125,10 @@ impl QueueCounter {
     /// those that it had ended before that. Both are among these rows, and no job is both; so no far job is missing.
     ///
     /// The exception is a take: until the broker has finished it, it holds jobs whose rows have ended, and as many far jobs may be missing.
-    async fn read(&self, queues: Queues) -> Result<BTreeMap<Arc<str>, Counted>, Error> {
+    async fn read(&self, queues: Queues) -> Result<BTreeMap<Arc<str>, QueueCount>, Error> {
         if self.broker.is_ledger() {
             let counted = |(queue, counts, tally): (_, _, Option<Tally>)| {
-                (queue, Counted { counts, tally: tally.unwrap_or_default(), ..Counted::default() })
+                (queue, QueueCount { counts, tally: tally.unwrap_or_default(), ..QueueCount::default() })
             };
             return Ok(self.broker.counts(queues).await?.into_iter().map(counted).collect());
         }
@@ -136,7 +136,7 @@ impl QueueCounter {
         let before: HashMap<Arc<str>, Tally> = ledger.tallies(queues.clone()).await?.into_iter().collect();
         let held_before = held(broker, queues.clone()).await?;
         let with_pending = before.iter().filter(|(_, tally)| tally.pending > 0).map(|(queue, _)| queue.clone());
-        let ends = UnrecordedEnds::read(broker, &with_pending.collect()).await?;
+        let ends = OutboxEnds::read(broker, &with_pending.collect()).await?;
         let held = held(broker, queues.clone()).await?;
         let ended = ends.pending(ledger).await?;
         let tallies: HashMap<Arc<str>, Tally> = ledger.tallies(queues).await?.into_iter().collect();
@@ -148,7 +148,7 @@ impl QueueCounter {
             let known = jobs(counts) + ended.get(queue).copied().unwrap_or_default();
             let far = pending_at_most(&before, &tally).saturating_sub(known);
             let has_changed = before != tally || jobs(live(&held_before)) != jobs(counts);
-            (queue.clone(), Counted { counts, tally, far, has_changed })
+            (queue.clone(), QueueCount { counts, tally, far, has_changed })
         });
         Ok(counted.collect())
     }
@@ -178,7 +178,7 @@ fn pending_at_most(before: &Tally, after: &Tally) -> u64 {
     (before.pending + came).max(after.pending + left)
 }
 
-impl Counted {
+impl QueueCount {
     /// Counts far jobs as what they are: due ones, of the overflow, as ready, all others as scheduled.
     fn status(self, queue: Arc<str>, settings: QueueSettings, over: OverflowDue) -> QueueStatus {
         let Self { mut counts, tally, far, has_changed: _ } = self;

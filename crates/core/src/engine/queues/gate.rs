@@ -42,11 +42,11 @@ pub(in crate::engine) struct Gate {
     settings: Arc<Settings>,
     queues: Arc<QueueCounter>,
     metrics: Arc<Metrics>,
-    counted: Mutex<HashMap<Arc<str>, Arc<Counted>>>,
+    counted: Mutex<HashMap<Arc<str>, Arc<QueuePermits>>>,
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+struct QueuePermits {
     /// One counts for all.
     counting: tokio::sync::Mutex<()>,
     permits: Mutex<Permits>,
@@ -65,7 +65,7 @@ struct Permits {
 /// The permit for one job of a queue, held while the job is recorded.
 #[derive(Debug)]
 pub(in crate::engine) struct Permit {
-    of: Arc<Counted>,
+    of: Arc<QueuePermits>,
 }
 
 impl Permit {
@@ -150,7 +150,7 @@ impl Gate {
         full
     }
 
-    fn of(&self, queue: &Arc<str>) -> Arc<Counted> {
+    fn of(&self, queue: &Arc<str>) -> Arc<QueuePermits> {
         let mut all = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= QUEUES_KEPT && !all.contains_key(queue) {
             let now = self.broker.now();
@@ -160,7 +160,7 @@ impl Gate {
     }
 }
 
-impl Counted {
+impl QueuePermits {
     fn permits(&self) -> MutexGuard<'_, Permits> {
         self.permits.lock().unwrap_or_else(PoisonError::into_inner)
     }

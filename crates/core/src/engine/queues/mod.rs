@@ -5,7 +5,7 @@ mod counter;
 mod documents;
 mod gate;
 mod index;
-mod known;
+mod lookup;
 mod names;
 mod removal;
 mod settings;

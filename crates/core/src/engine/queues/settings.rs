@@ -4,7 +4,7 @@ use super::changes::Change;
 use super::documents::{KIND, read_one, read_settings};
 use super::{REFRESH_EVERY, Settings};
 use crate::clock::Millis;
-use crate::engine::expected::Expected;
+use crate::engine::precondition::Precondition;
 use crate::engine::timers::Timer;
 use crate::error::Error;
 use crate::invalid::Invalid;
@@ -128,7 +128,7 @@ impl Settings {
                 Some((_, version)) => version,
             }
         };
-        match self.reconfigure_if(queue, Expected::Version(version), QueueSettings::resumed).await {
+        match self.reconfigure_if(queue, Precondition::Version(version), QueueSettings::resumed).await {
             // It was changed just now, so the next look decides.
             Ok(_) | Err(Error::Changed { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -140,13 +140,13 @@ impl Settings {
         queue: &str,
         change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
     ) -> Result<QueueSettings, Error> {
-        Ok(self.reconfigure_if(queue, Expected::Anything, change).await?.0)
+        Ok(self.reconfigure_if(queue, Precondition::Anything, change).await?.0)
     }
 
     pub(in crate::engine) async fn reconfigure_if(
         self: &Arc<Self>,
         queue: &str,
-        expected: Expected,
+        expected: Precondition,
         change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
     ) -> Result<(QueueSettings, u64), Error> {
         self.supervisor.check_open()?;
@@ -184,7 +184,7 @@ impl Settings {
     async fn store_settings(
         &self,
         queue: &Arc<str>,
-        expected: Expected,
+        expected: Precondition,
         change: impl Fn(QueueSettings) -> QueueSettings,
     ) -> Result<(QueueSettings, u64), Error> {
         loop {
@@ -231,10 +231,10 @@ mod tests {
             let change = move |known| QueueSettings { max_running, ..known };
             async move { Ok::<_, Error>(settings.reconfigure_if(QUEUE, expected, change).await?.1) }
         };
-        let first = set(Expected::Nothing, Some(1)).await.unwrap();
-        assert_eq!(set(Expected::Nothing, Some(2)).await.unwrap_err().code(), "version_mismatch");
-        let second = set(Expected::Version(first), Some(3)).await.unwrap();
-        assert_eq!(set(Expected::Version(first), Some(4)).await.unwrap_err().code(), "version_mismatch");
+        let first = set(Precondition::Nothing, Some(1)).await.unwrap();
+        assert_eq!(set(Precondition::Nothing, Some(2)).await.unwrap_err().code(), "version_mismatch");
+        let second = set(Precondition::Version(first), Some(3)).await.unwrap();
+        assert_eq!(set(Precondition::Version(first), Some(4)).await.unwrap_err().code(), "version_mismatch");
         assert!(second > first && settings.of(QUEUE).max_running == Some(3));
     }
 

@@ -45,7 +45,7 @@ pub(super) struct Pending {
 }
 
 /// A document as it was read, and its content.
-pub(super) struct Stored {
+pub(super) struct EntryDocument {
     pub(super) name: Arc<str>,
     /// The version of the document, which grows with each step of a tick.
     pub(super) document_version: u64,
@@ -55,7 +55,12 @@ pub(super) struct Stored {
 
 impl Entry {
     /// The entry after the schedule is set. An existing next tick stays, unless the timing or the pause has changed.
-    pub(super) fn set(name: &str, stored: Option<&Stored>, schedule: &Schedule, now: Millis) -> Result<Self, Error> {
+    pub(super) fn set(
+        name: &str,
+        stored: Option<&EntryDocument>,
+        schedule: &Schedule,
+        now: Millis,
+    ) -> Result<Self, Error> {
         let old = stored.map(|stored| &stored.entry);
         let old_pause = old.and_then(|old| old.schedule.pause_end(now));
         let pause = if schedule.paused.is_none() { old_pause } else { schedule.pause_end(now) };
@@ -112,7 +117,7 @@ impl Entry {
     }
 }
 
-impl Stored {
+impl EntryDocument {
     /// Whether the clock was set back: by now there are instants before the next tick that it would pass over.
     pub(super) fn is_ahead(&self, now: Millis) -> bool {
         let soon = now.saturating_add(CLOCK_ERROR_MS);

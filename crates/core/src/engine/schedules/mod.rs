@@ -12,10 +12,10 @@ mod timer;
 use crate::clock::Millis;
 use crate::engine::admission::Admission;
 use crate::engine::base::Base;
-use crate::engine::expected::Expected;
 use crate::engine::ids::Ids;
 use crate::engine::intake::{Intake, Needs};
 use crate::engine::leader::Leader;
+use crate::engine::precondition::Precondition;
 use crate::engine::queues::end_of;
 use crate::engine::status::Status;
 use crate::engine::supervisor::Supervisor;
@@ -27,7 +27,7 @@ use crate::model::name;
 use crate::ports::{Broker, Ledger, PutIf, Registry};
 use crate::request::{Options, Pause, Pushed};
 use crate::schedule::{Overlap, Schedule, ScheduleStatus, Timing};
-use entry::{Entry, Stored};
+use entry::{Entry, EntryDocument};
 use std::sync::Arc;
 
 /// The registry's kind of document for a schedule.
@@ -44,7 +44,7 @@ pub(in crate::engine) struct Schedules {
     leader: Arc<Leader>,
     admission: Arc<Admission>,
     ids: Arc<Ids>,
-    timer: timer::Touched,
+    timer: timer::Changes,
     status: Arc<Status>,
     supervisor: Arc<Supervisor>,
     timers: Arc<Timers>,
@@ -68,7 +68,7 @@ impl Schedules {
             leader,
             admission,
             ids,
-            timer: timer::Touched::default(),
+            timer: timer::Changes::default(),
             status: status.clone(),
             supervisor: supervisor.clone(),
             timers: timers.clone(),
@@ -91,14 +91,14 @@ impl Schedules {
         name: &str,
         schedule: Schedule,
     ) -> Result<ScheduleStatus, Error> {
-        self.preview_schedule_if(name, schedule, Expected::Anything).await
+        self.preview_schedule_if(name, schedule, Precondition::Anything).await
     }
 
     pub(in crate::engine) async fn preview_schedule_if(
         &self,
         name: &str,
         schedule: Schedule,
-        expected: Expected,
+        expected: Precondition,
     ) -> Result<ScheduleStatus, Error> {
         let schedule = self.accept_schedule(name, schedule)?;
         let stored = self.read_schedule(name).await?.and_then(Result::ok);
@@ -112,14 +112,14 @@ impl Schedules {
         name: &str,
         schedule: Schedule,
     ) -> Result<ScheduleStatus, Error> {
-        self.set_schedule_if(name, schedule, Expected::Anything).await
+        self.set_schedule_if(name, schedule, Precondition::Anything).await
     }
 
     pub(in crate::engine) async fn set_schedule_if(
         self: &Arc<Self>,
         name: &str,
         schedule: Schedule,
-        expected: Expected,
+        expected: Precondition,
     ) -> Result<ScheduleStatus, Error> {
         self.supervisor.check_open()?;
         let schedule = self.accept_schedule(name, schedule)?;
@@ -127,7 +127,7 @@ impl Schedules {
         self.supervisor
             .complete(self, |schedules| async move {
                 let now = schedules.broker.now_at_most();
-                let set = |stored: Option<&Stored>| Entry::set(&name, stored, &schedule, now);
+                let set = |stored: Option<&EntryDocument>| Entry::set(&name, stored, &schedule, now);
                 Ok(status(&schedules.store_entry(&name, expected, set).await?))
             })
             .await
@@ -137,7 +137,7 @@ impl Schedules {
         self: &Arc<Self>,
         name: &str,
         pause: Pause,
-        expected: Expected,
+        expected: Precondition,
     ) -> Result<ScheduleStatus, Error> {
         let end = end_of(pause, self.broker.as_ref())?;
         self.set_pause(name, Some(end.unwrap_or(Millis::MAX)), expected).await
@@ -146,7 +146,7 @@ impl Schedules {
     pub(in crate::engine) async fn resume_schedule(
         self: &Arc<Self>,
         name: &str,
-        expected: Expected,
+        expected: Precondition,
     ) -> Result<ScheduleStatus, Error> {
         self.set_pause(name, None, expected).await
     }
@@ -155,7 +155,7 @@ impl Schedules {
         self: &Arc<Self>,
         name: &str,
         end: Option<Millis>,
-        expected: Expected,
+        expected: Precondition,
     ) -> Result<ScheduleStatus, Error> {
         self.supervisor.check_open()?;
         name::check_schedule(name)?;
@@ -163,7 +163,7 @@ impl Schedules {
         self.supervisor
             .complete(self, |schedules| async move {
                 let now = schedules.broker.now_at_most();
-                let set = |stored: Option<&Stored>| {
+                let set = |stored: Option<&EntryDocument>| {
                     let stored = stored.ok_or_else(|| Error::NoSchedule(name.clone()))?;
                     Entry::set(&name, Some(stored), &stored.entry.schedule.clone().with_pause(end), now)
                 };
@@ -176,7 +176,7 @@ impl Schedules {
         self: &Arc<Self>,
         name: &str,
         origin: Option<Arc<str>>,
-        expected: Expected,
+        expected: Precondition,
     ) -> Result<Pushed, Error> {
         self.supervisor.check_open()?;
         name::check_schedule(name)?;
@@ -192,7 +192,7 @@ impl Schedules {
                 check(expected, &name, Some(&stored))?;
                 if stored.entry.schedule.overlap == Overlap::Skip {
                     // From now on jobs other than the last one may be live: ticks look for all.
-                    let forget = |stored: Option<&Stored>| {
+                    let forget = |stored: Option<&EntryDocument>| {
                         let stored = stored.ok_or_else(|| Error::NoSchedule(name.clone()))?;
                         Ok(Entry { job: None, ..stored.entry.clone() })
                     };
@@ -206,13 +206,13 @@ impl Schedules {
     }
 
     pub(in crate::engine) async fn delete_schedule(self: &Arc<Self>, name: &str) -> Result<(), Error> {
-        self.delete_schedule_if(name, Expected::Anything).await
+        self.delete_schedule_if(name, Precondition::Anything).await
     }
 
     pub(in crate::engine) async fn delete_schedule_if(
         self: &Arc<Self>,
         name: &str,
-        expected: Expected,
+        expected: Precondition,
     ) -> Result<(), Error> {
         self.supervisor.check_open()?;
         name::check_schedule(name)?;
@@ -222,7 +222,7 @@ impl Schedules {
                 loop {
                     let document = schedules.registry.document(KIND, &name).await?;
                     let document = document.ok_or_else(|| Error::NoSchedule(name.clone()))?;
-                    let stored = Stored::read(&document, schedules.broker.now()).ok();
+                    let stored = EntryDocument::read(&document, schedules.broker.now()).ok();
                     check(expected, &name, stored.as_ref())?;
                     // Who sets the schedule again must find the job of a tick that has begun.
                     if let Some(begun) = stored.as_ref().filter(|stored| stored.entry.pending.is_some()) {
@@ -251,14 +251,14 @@ impl Schedules {
     async fn store_entry(
         &self,
         name: &Arc<str>,
-        expected: Expected,
-        change: impl Fn(Option<&Stored>) -> Result<Entry, Error>,
-    ) -> Result<Stored, Error> {
+        expected: Precondition,
+        change: impl Fn(Option<&EntryDocument>) -> Result<Entry, Error>,
+    ) -> Result<EntryDocument, Error> {
         loop {
             let document = self.registry.document(KIND, name).await?;
             let version = document.as_ref().map_or(0, |document| document.version);
             // An unreadable document counts as none.
-            let stored = document.and_then(|document| Stored::read(&document, self.broker.now()).ok());
+            let stored = document.and_then(|document| EntryDocument::read(&document, self.broker.now()).ok());
             check(expected, name, stored.as_ref())?;
             if let Some(begun) = stored.as_ref().filter(|stored| stored.entry.pending.is_some()) {
                 self.finish_tick(begun).await?;
@@ -298,8 +298,8 @@ impl Schedules {
         Ok(())
     }
 
-    async fn read_schedule(&self, name: &str) -> Result<Option<Result<Stored, Error>>, Error> {
-        Ok(self.registry.document(KIND, name).await?.map(|document| Stored::read(&document, self.broker.now())))
+    async fn read_schedule(&self, name: &str) -> Result<Option<Result<EntryDocument, Error>>, Error> {
+        Ok(self.registry.document(KIND, name).await?.map(|document| EntryDocument::read(&document, self.broker.now())))
     }
 
     /// Makes every engine read this schedule again: this one at once, others within a second.
@@ -321,7 +321,7 @@ impl Schedules {
 pub(super) async fn read_schedules(registry: &dyn Registry, now: Millis) -> Result<Vec<ScheduleStatus>, Error> {
     let documents = registry.documents(KIND).await?;
     let read = documents.iter().filter_map(|document| {
-        Stored::read(document, now)
+        EntryDocument::read(document, now)
             .inspect_err(|error| {
                 tracing::warn!(%error, "a schedule cannot be read and does not run; \
          correct or delete it");
@@ -332,17 +332,17 @@ pub(super) async fn read_schedules(registry: &dyn Registry, now: Millis) -> Resu
 }
 
 /// The version is that of the settings, not of the document, which ticks change too.
-fn check(expected: Expected, name: &str, stored: Option<&Stored>) -> Result<(), Error> {
+fn check(expected: Precondition, name: &str, stored: Option<&EntryDocument>) -> Result<(), Error> {
     expected.check("schedule", name, stored.map_or(0, |stored| stored.entry.version))
 }
 
-fn stored(name: &str, document_version: u64, entry: Entry) -> Result<Stored, Error> {
+fn stored(name: &str, document_version: u64, entry: Entry) -> Result<EntryDocument, Error> {
     let ticks = entry.schedule.ticks_of(name, entry.anchor)?;
-    Ok(Stored { name: Arc::from(name), document_version, entry, ticks })
+    Ok(EntryDocument { name: Arc::from(name), document_version, entry, ticks })
 }
 
-fn status(stored: &Stored) -> ScheduleStatus {
-    let Stored { name, entry, ticks, .. } = stored;
+fn status(stored: &EntryDocument) -> ScheduleStatus {
+    let EntryDocument { name, entry, ticks, .. } = stored;
     ScheduleStatus {
         name: name.clone(),
         version: entry.version,
@@ -367,12 +367,12 @@ mod tests {
     async fn a_schedule_changes_only_if_it_is_as_expected_and_ticks_are_no_change() {
         let fixture = Fixture::new().await;
         let schedules = &fixture.services.schedules;
-        let first = schedules.set_schedule_if("s", every(1), Expected::Nothing).await.unwrap();
+        let first = schedules.set_schedule_if("s", every(1), Precondition::Nothing).await.unwrap();
         pass(Duration::from_secs(60)).await;
         schedules.look_at_schedule("s", None).await.unwrap();
         assert_eq!(fixture.ledger.jobs().len(), 1);
         let set = async |minutes, version| {
-            let set = schedules.set_schedule_if("s", every(minutes), Expected::Version(version)).await;
+            let set = schedules.set_schedule_if("s", every(minutes), Precondition::Version(version)).await;
             set.map(|status| status.version).map_err(|error| error.code())
         };
         assert_eq!(set(1, first.version).await, Ok(first.version), "nothing is new");

@@ -23,7 +23,7 @@
 //! next tick anew. A tick that is not later than that instant first looks for its job by tag and due time, and a new schedule
 //! begins with the latest instant that a deleted one of its name has pushed.
 
-use super::entry::{Entry, PUSHED_AHEAD_MS_MAX, Pending, Stored};
+use super::entry::{Entry, EntryDocument, PUSHED_AHEAD_MS_MAX, Pending};
 use super::{KIND, Schedules};
 use crate::clock::Millis;
 use crate::engine::admission::{Admitted, Producer};
@@ -67,7 +67,7 @@ impl Schedules {
         for _ in 0..TICKS_AT_ONCE {
             let read_at = Instant::now();
             let Some(document) = self.registry.document(KIND, name).await? else { return Ok(Look::Never) };
-            let stored = match Stored::read(&document, self.broker.now()) {
+            let stored = match EntryDocument::read(&document, self.broker.now()) {
                 Ok(stored) => stored,
                 Err(error) => {
                     tracing::warn!(%error, "a schedule pushes no jobs");
@@ -105,8 +105,8 @@ impl Schedules {
     }
 
     /// Claims the next tick and pushes it; or skips ticks that are too late, or overlap.
-    async fn claim_tick(&self, stored: Stored, now: Millis, read_at: Instant) -> Result<(), Error> {
-        let Stored { ref name, ref entry, ref ticks, document_version } = stored;
+    async fn claim_tick(&self, stored: EntryDocument, now: Millis, read_at: Instant) -> Result<(), Error> {
+        let EntryDocument { ref name, ref entry, ref ticks, document_version } = stored;
         let schedule = &entry.schedule;
         let Some(next_at) = entry.next_at else { return Ok(()) };
         let at = match ticks.due(next_at, now, schedule.missed) {
@@ -138,7 +138,7 @@ impl Schedules {
         }
         match self.put_entry(name, document_version, &claimed).await? {
             Some(document_version) if read_at.elapsed() < FRESH_FOR => {
-                self.finish_tick(&Stored { document_version, entry: claimed, ..stored }).await
+                self.finish_tick(&EntryDocument { document_version, entry: claimed, ..stored }).await
             }
             _ => Ok(()),
         }
@@ -151,8 +151,8 @@ impl Schedules {
     }
 
     /// Pushes the claimed tick, and moves on to the next one.
-    pub(super) async fn finish_tick(&self, stored: &Stored) -> Result<(), Error> {
-        let Stored { name, entry, ticks, document_version } = stored;
+    pub(super) async fn finish_tick(&self, stored: &EntryDocument) -> Result<(), Error> {
+        let EntryDocument { name, entry, ticks, document_version } = stored;
         let schedule = &entry.schedule;
         let Some(Pending { at, id, created_at }) = entry.pending else { return Ok(()) };
         let (outcome, job) = match schedule.job(name, id, at, created_at, self.options.payload_bytes_max) {

@@ -3,7 +3,7 @@
 //! Its information may be old: it only says when to look at a schedule's document, which is then read again. If other
 //! processes may change schedules, one small document tells that one did. Now and then all are read in any case.
 
-use super::entry::{CLOCK_ERROR_MS, Entry, Stored};
+use super::entry::{CLOCK_ERROR_MS, Entry, EntryDocument};
 use super::tick::Look;
 use super::{CHANGES, KIND};
 use crate::api::DegradedCode;
@@ -31,12 +31,12 @@ const LOOKS_AT_ONCE: usize = 64;
 
 /// Schedules that were changed here.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
+pub(super) struct Changes {
     touched: Mutex<Vec<Arc<str>>>,
     pub(super) changed: Notify,
 }
 
-impl Touched {
+impl Changes {
     /// Has the timer look at this schedule now.
     pub(super) fn touch(&self, name: Arc<str>) {
         self.touched.lock().expect("no panic under this lock").push(name);
@@ -202,8 +202,9 @@ impl Schedules {
             let name: Arc<str> = Arc::from(document.name.as_str());
             let entry = Entry::parse(&name, &document.body);
             // The clock may have been set back while no process ran.
-            let is_ahead =
-                || Stored::read(&document, self.broker.now()).is_ok_and(|stored| stored.is_ahead(self.broker.now()));
+            let is_ahead = || {
+                EntryDocument::read(&document, self.broker.now()).is_ok_and(|stored| stored.is_ahead(self.broker.now()))
+            };
             match entry {
                 Ok(_) if reading.all_at.is_none() && is_ahead() => agenda.set(name, Look::At(self.broker.now())),
                 Ok(entry) => agenda.set(name, self.next_look(&entry)),

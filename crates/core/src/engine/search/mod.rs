@@ -13,9 +13,9 @@ mod query;
 use crate::clock::Millis;
 use crate::engine::base::Base;
 use crate::engine::loader::Loader;
+use crate::engine::outbox_entries::OutboxEntries;
 use crate::engine::queues::QueueCounter;
 use crate::engine::status::Status;
-use crate::engine::unrecorded::Unrecorded;
 use crate::error::Error;
 use crate::json::Timestamp;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_JOBS_MAX};
@@ -149,11 +149,11 @@ impl Search {
     }
 
     /// What a page of the outbox says that is not recorded yet.
-    async fn unrecorded(&self) -> Result<Unrecorded, Error> {
+    async fn unrecorded(&self) -> Result<OutboxEntries, Error> {
         if self.broker.is_ledger() || self.broker.backlog() == 0 {
-            return Ok(Unrecorded::default());
+            return Ok(OutboxEntries::default());
         }
-        Unrecorded::read(self.broker.as_ref(), self.ledger.as_ref(), PAGE_JOBS_MAX).await
+        OutboxEntries::read(self.broker.as_ref(), self.ledger.as_ref(), PAGE_JOBS_MAX).await
     }
 
     /// Jobs that have ended, but are pending in the ledger; `false` if there are too many of them for a page.

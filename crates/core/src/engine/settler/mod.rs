@@ -9,7 +9,7 @@ use crate::engine::consumers::Consumers;
 use crate::engine::events::Publisher;
 use crate::engine::ids::Ids;
 use crate::engine::metrics::Metrics;
-use crate::engine::observed::Observed;
+use crate::engine::observation::Observation;
 use crate::engine::queues::Settings;
 use crate::engine::recorder::Recorder;
 use crate::engine::supervisor::Supervisor;
@@ -146,15 +146,15 @@ impl Settler {
 
         let mut settles = Vec::with_capacity(outcomes.len());
         let mut answers = Vec::with_capacity(outcomes.len());
-        let mut events: Vec<fn(u64) -> Observed> = Vec::with_capacity(outcomes.len());
+        let mut events: Vec<fn(u64) -> Observation> = Vec::with_capacity(outcomes.len());
         let mut asked = Vec::with_capacity(outcomes.len());
         for (receipt, outcome) in outcomes {
             let ending = pending_ends::key(receipt, &outcome);
-            let event: fn(u64) -> Observed = match outcome {
-                Ending::Outcome(Outcome::Complete { .. }) => Observed::Succeeded,
-                Ending::Outcome(Outcome::Fail(_) | Outcome::Park(_)) | Ending::Park(..) => Observed::Failed,
+            let event: fn(u64) -> Observation = match outcome {
+                Ending::Outcome(Outcome::Complete { .. }) => Observation::Succeeded,
+                Ending::Outcome(Outcome::Fail(_) | Outcome::Park(_)) | Ending::Park(..) => Observation::Failed,
                 Ending::Outcome(Outcome::Release(_)) | Ending::Unclaimed | Ending::Abandoned | Ending::Return(..) => {
-                    |_| Observed::Released
+                    |_| Observation::Released
                 }
             };
             let decided = match check_outcome(&outcome) {
@@ -163,7 +163,7 @@ impl Settler {
             };
             answers.push(decided.map(|settle| {
                 // A release may end a job that is too old.
-                events.push(if settle.decision.end() == Some(Stage::Failed) { Observed::Failed } else { event });
+                events.push(if settle.decision.end() == Some(Stage::Failed) { Observation::Failed } else { event });
                 settles.push(settle);
                 asked.push(ending);
                 receipt

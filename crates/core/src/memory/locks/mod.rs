@@ -10,7 +10,7 @@ mod record;
 mod state;
 mod sweep;
 
-use super::held::Now;
+use super::job_table::Now;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::keyed_mutex::KeyedMutex;

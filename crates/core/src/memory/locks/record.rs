@@ -17,7 +17,7 @@ const FENCES_AHEAD: u64 = 60_000;
 
 /// A stored grant.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Written {
+pub(super) struct GrantRecord {
     pub(super) owner: Arc<str>,
     pub(super) fence: u64,
     pub(super) ttl_ms: u64,
@@ -36,14 +36,14 @@ impl Record {
     }
 
     /// The grants that an earlier process left, and a fence that is at least as great as any that it gave.
-    pub(super) async fn read(&self) -> Result<(Vec<(Arc<str>, Written)>, u64), Error> {
+    pub(super) async fn read(&self) -> Result<(Vec<(Arc<str>, GrantRecord)>, u64), Error> {
         let mut bound = self.bound.lock().await;
         if let Some(document) = self.registry.document(FENCE_KIND, FENCE_NAME).await? {
             *bound = parse(FENCE_NAME, &document.body)?;
         }
         let mut grants = Vec::new();
         for document in self.registry.documents(KIND).await? {
-            let written: Written = parse(&document.name, &document.body)?;
+            let written: GrantRecord = parse(&document.name, &document.body)?;
             *bound = written.fence.max(*bound);
             grants.push((Arc::from(document.name), written));
         }
@@ -59,7 +59,7 @@ impl Record {
             *bound = new;
         }
         drop(bound);
-        let written = Written { owner: acquire.owner.clone(), fence, ttl_ms: acquire.ttl_ms };
+        let written = GrantRecord { owner: acquire.owner.clone(), fence, ttl_ms: acquire.ttl_ms };
         self.put(KIND, &acquire.name, &written).await
     }
 

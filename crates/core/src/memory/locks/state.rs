@@ -1,10 +1,10 @@
 //! The holders and waiters of locks: decisions are made here, under one lock, without waiting for anything.
 
-use super::record::Written;
+use super::record::GrantRecord;
 use crate::clock::Millis;
 use crate::json::Timestamp;
 use crate::limits::{LOCK_REFRESH_MS, LOCK_TICKET_MS, LOCK_TICKETS_MAX, STEP_JOBS_MAX};
-use crate::memory::held::Now;
+use crate::memory::job_table::Now;
 use crate::model::id::next_fence;
 use crate::ports::{Acquire, Acquired, Grant, Holding, LockList};
 use std::collections::{BTreeMap, VecDeque};
@@ -83,8 +83,8 @@ impl State {
     }
 
     /// A grant of an earlier process gets its full time to live again.
-    pub(super) fn restore(&mut self, name: Arc<str>, written: Written, now: Now) {
-        let Written { owner, fence, ttl_ms } = written;
+    pub(super) fn restore(&mut self, name: Arc<str>, written: GrantRecord, now: Now) {
+        let GrantRecord { owner, fence, ttl_ms } = written;
         self.locks.entry(name.clone()).or_default().holder = Some(owner.clone());
         self.grants.insert((owner, name), LiveGrant::new(fence, ttl_ms, now));
     }

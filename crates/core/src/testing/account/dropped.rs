@@ -1,6 +1,6 @@
 //! Records that a full store may have dropped. Only those of jobs that had ended: any other job without a record is lost.
 
-use super::{Account, Answered, Call, Life, Wish};
+use super::{Account, Answer, Call, Life, Wish};
 use crate::clock::Millis;
 use crate::limits::SECOND_MS;
 use crate::model::id::JobId;
@@ -49,10 +49,10 @@ impl Dropped {
         let is_over = life.leases.values().flat_map(|held| &held.ends).any(|end| {
             was_asked(&end.call)
                 && match end.answered {
-                    Answered::State(state, _) => !state.is_live(),
+                    Answer::State(state, _) => !state.is_live(),
                     // It may have been made.
-                    Answered::Nothing => matches!(end.wish, Wish::Complete | Wish::FailFinally),
-                    Answered::Refused => false,
+                    Answer::Nothing => matches!(end.wish, Wish::Complete | Wish::FailFinally),
+                    Answer::Refused => false,
                 }
         });
         // A cancel ends it now, or when its lease ends.

@@ -1,7 +1,7 @@
 //! Checks the answers about a job.
 
 use super::dropped::CRASHES_MAX;
-use super::{Account, Answered, At, CUT_MS, Call, End, HeldLease, Life, Loss, Wish};
+use super::{Account, Answer, At, CUT_MS, Call, End, HeldLease, Life, Loss, Wish};
 use crate::model::id::JobId;
 use crate::model::job::{Job, State};
 
@@ -81,7 +81,7 @@ impl Account {
             wrong.push(format!("{id}.{epoch} began {} ms before the end of {id}.{last}", certain - b.started_at));
         }
         for end in a.ends.iter().filter(may_have_ended) {
-            let (Wish::Again(after_ms), Answered::State(..)) = (end.wish, end.answered) else { continue };
+            let (Wish::Again(after_ms), Answer::State(..)) = (end.wish, end.answered) else { continue };
             let least = end.call.asked.wall + after_ms;
             if after_ms > 0 && !is_touched && b.started_at + CUT_MS < least.min(certain) {
                 wrong.push(format!("{id}.{epoch} began {} ms too early after a failure", least - b.started_at));
@@ -92,7 +92,7 @@ impl Account {
     /// Nothing is refused while the lease lives.
     fn judge_refusals(&self, id: JobId, epoch: u64, held: &HeldLease, wrong: &mut Vec<String>) {
         let ends =
-            held.ends.iter().filter(|end| end.answered == Answered::Refused && !matches!(end.wish, Wish::Again(_)));
+            held.ends.iter().filter(|end| end.answered == Answer::Refused && !matches!(end.wish, Wish::Again(_)));
         for call in held.span.refused.iter().chain(ends.map(|end| &end.call)) {
             let certain = held.span.certain_before(call);
             let has_ended = held.ends.iter().any(|end| end.call.asked.mono < call.asked.mono && end.may_have_ended());
@@ -107,7 +107,7 @@ impl Account {
     /// the ledger had that end.
     fn may_be_over(leases: &[(u64, &HeldLease)]) -> bool {
         let mut ends = leases.iter().flat_map(|(_, held)| &held.ends);
-        ends.any(|end| matches!(end.answered, Answered::State(state, false) if !state.is_live()))
+        ends.any(|end| matches!(end.answered, Answer::State(state, false) if !state.is_live()))
     }
 
     /// An end is final.
@@ -120,7 +120,7 @@ impl Account {
         record: Option<&Job>,
         wrong: &mut Vec<String>,
     ) {
-        let Answered::State(state, is_recorded) = end.answered else { return };
+        let Answer::State(state, is_recorded) = end.answered else { return };
         let expected = match end.wish {
             Wish::Complete => state == State::Succeeded,
             Wish::FailFinally => matches!(state, State::Failed | State::Cancelled),
@@ -164,7 +164,7 @@ impl Account {
     /// An end that was acknowledged before the edit and lost by the broker wins over it, if its process records it later.
     fn is_edit_kept(&self, at: At, last: Option<&HeldLease>) -> bool {
         let wins = |end: &End| {
-            matches!(end.answered, Answered::State(state, false) if !state.is_live())
+            matches!(end.answered, Answer::State(state, false) if !state.is_live())
                 && end.call.asked.mono <= at.mono
                 && !self.is_kept(false, end.call, at)
         };
@@ -214,7 +214,7 @@ impl Account {
             // A call is repeated until it is answered, and its repeat is refused if the broker was emptied since.
             let may_be_made = |end: &End| {
                 let losses = [Loss::Emptied, Loss::FellBack];
-                end.answered != Answered::Refused || self.befell(&losses, end.call.asked, end.call.answered)
+                end.answered != Answer::Refused || self.befell(&losses, end.call.asked, end.call.answered)
             };
             held.is_some_and(|held| held.ends.iter().any(|end| end.wish == wish && may_be_made(end)))
         };
@@ -254,7 +254,7 @@ impl Account {
 impl End {
     /// Whether the lease may have ended by it. If the reply to a failure or a release was lost, its repeat is refused.
     fn may_have_ended(&self) -> bool {
-        self.answered != Answered::Refused || matches!(self.wish, Wish::Again(_))
+        self.answered != Answer::Refused || matches!(self.wish, Wish::Again(_))
     }
 }
 

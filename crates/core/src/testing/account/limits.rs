@@ -15,7 +15,7 @@ pub(super) struct Setting {
 }
 
 /// A hand-out of a queue: when it began, how long it ran at least, and when its holder knew of it.
-struct Handed<'a> {
+struct HandOut<'a> {
     began: Millis,
     until: Millis,
     held: &'a HeldLease,
@@ -33,7 +33,7 @@ impl Account {
                     continue;
                 }
                 let from = setting.call.answered;
-                let within = |run: &&Handed<'_>| {
+                let within = |run: &&HandOut<'_>| {
                     let call = &run.held.span.call;
                     let to = end.unwrap_or(call.answered);
                     let is_before_end = end.is_none_or(|end| run.began + CUT_MS < end.wall);
@@ -44,7 +44,7 @@ impl Account {
                     let (first, last) = (earlier(setting.call.asked, call.asked), later(to, call.answered));
                     is_after && is_before_end && !self.befell(lost, first, last)
                 };
-                let these: Vec<&Handed<'_>> = runs.iter().filter(within).collect();
+                let these: Vec<&HandOut<'_>> = runs.iter().filter(within).collect();
                 let before = wrong.len();
                 self.judge_setting(queue, &setting.limits, &these, &runs, &mut wrong);
                 if wrong.len() > before {
@@ -61,10 +61,10 @@ impl Account {
     }
 
     /// The leases of a queue, by when they began.
-    fn runs(&self, queue: &Arc<str>) -> Vec<Handed<'_>> {
+    fn runs(&self, queue: &Arc<str>) -> Vec<HandOut<'_>> {
         let all = self.jobs.values().flat_map(|life| life.leases.values()).filter(|held| held.queue == *queue);
-        let run = |held| Handed { began: HeldLease::began(held), until: HeldLease::runs_until(held), held };
-        let mut runs: Vec<Handed<'_>> = all.map(run).collect();
+        let run = |held| HandOut { began: HeldLease::began(held), until: HeldLease::runs_until(held), held };
+        let mut runs: Vec<HandOut<'_>> = all.map(run).collect();
         runs.sort_by_key(|run| run.began);
         runs
     }
@@ -73,8 +73,8 @@ impl Account {
         &self,
         queue: &str,
         limits: &Limits,
-        these: &[&Handed<'_>],
-        all: &[Handed<'_>],
+        these: &[&HandOut<'_>],
+        all: &[HandOut<'_>],
         wrong: &mut Vec<String>,
     ) {
         if limits.paused
@@ -97,16 +97,16 @@ impl Account {
     }
 
     /// Whether one certainly runs when another begins.
-    fn runs_beside(&self, one: &Handed<'_>, beginner: &Handed<'_>) -> bool {
+    fn runs_beside(&self, one: &HandOut<'_>, beginner: &HandOut<'_>) -> bool {
         let is_there = one.began <= beginner.began && beginner.began < one.until && !one.held.is_take;
         let is_other = !std::ptr::eq(one.held, beginner.held);
         is_there && is_other && !self.is_memory_lost(&one.held.span, beginner.held.span.call.answered)
     }
 
     /// A limiter like the queue's own, reset when the broker loses its memory.
-    fn judge_rate(&self, queue: &str, rate: &Rate, these: &[&Handed<'_>], wrong: &mut Vec<String>) {
+    fn judge_rate(&self, queue: &str, rate: &Rate, these: &[&HandOut<'_>], wrong: &mut Vec<String>) {
         let (period_ms, mut full_at) = (rate.period() / 1_000.0, 0.0_f64);
-        let mut before: Option<&Handed<'_>> = None;
+        let mut before: Option<&HandOut<'_>> = None;
         for run in these {
             let began = run.began as f64;
             let lost = [Loss::Emptied, Loss::FellBack, Loss::Killed, Loss::ClockSet];

@@ -129,12 +129,12 @@ struct HeldLease {
 struct End {
     wish: Wish,
     call: Call,
-    answered: Answered,
+    answered: Answer,
 }
 
 /// The answer to the end of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answered {
+enum Answer {
     /// The state that the job is in now, and whether that is recorded.
     State(State, bool),
     /// The lease had ended before.
@@ -205,7 +205,7 @@ impl Account {
     pub fn taken(&mut self, job: &Job, call: Call) {
         self.count("jobs taken");
         self.handed_out(job, Span::new(call, 0, job.started_at.map_or(0, |at| at.0)), true, call);
-        let answered = Answered::State(State::Succeeded, true);
+        let answered = Answer::State(State::Succeeded, true);
         self.held(job.receipt()).ends.push(End { wish: Wish::Complete, call, answered });
     }
 
@@ -246,18 +246,18 @@ impl Account {
     /// A holder asked for the end of its lease, with the answer, if any.
     pub fn ended(&mut self, receipt: Receipt, wish: Wish, call: Call, answer: Option<&Result<Settlement, Error>>) {
         let answered = match answer {
-            Some(Ok(settlement)) => Answered::State(settlement.state, settlement.recorded),
-            Some(Err(Error::LeaseLost(_))) => Answered::Refused,
+            Some(Ok(settlement)) => Answer::State(settlement.state, settlement.recorded),
+            Some(Err(Error::LeaseLost(_))) => Answer::Refused,
             Some(Err(error)) if !error.is_retryable() => {
                 self.blame(format!("{wish:?} of {receipt} was answered {error}"));
-                Answered::Nothing
+                Answer::Nothing
             }
-            Some(Err(_)) | None => Answered::Nothing,
+            Some(Err(_)) | None => Answer::Nothing,
         };
         self.count(match answered {
-            Answered::State(..) => "leases ended",
-            Answered::Refused => "ends refused",
-            Answered::Nothing => "ends without an answer",
+            Answer::State(..) => "leases ended",
+            Answer::Refused => "ends refused",
+            Answer::Nothing => "ends without an answer",
         });
         self.held(receipt).ends.push(End { wish, call, answered });
     }

@@ -6,13 +6,13 @@ use super::{Call, Millis};
 #[derive(Debug)]
 pub(super) struct Span {
     pub(super) call: Call,
-    grants: Vec<Asked>,
+    grants: Vec<Grant>,
     /// Requests that were answered as too late.
     pub(super) refused: Vec<Call>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct Grant {
     call: Call,
     length_ms: u64,
     /// The end, if it was answered.
@@ -26,14 +26,14 @@ impl Span {
     }
 
     pub(super) fn new(call: Call, length_ms: u64, until: Millis) -> Self {
-        Self { call, grants: vec![Asked { call, length_ms, until: Some(until) }], refused: Vec::new() }
+        Self { call, grants: vec![Grant { call, length_ms, until: Some(until) }], refused: Vec::new() }
     }
 
     pub(super) fn extended(&mut self, call: Call, length_ms: u64, answer: Option<Result<Millis, ()>>) {
         match answer {
             Some(Err(())) => self.refused.push(call),
-            Some(Ok(until)) => self.grants.push(Asked { call, length_ms, until: Some(until) }),
-            None => self.grants.push(Asked { call, length_ms, until: None }),
+            Some(Ok(until)) => self.grants.push(Grant { call, length_ms, until: Some(until) }),
+            None => self.grants.push(Grant { call, length_ms, until: None }),
         }
     }
 
@@ -59,9 +59,9 @@ impl Span {
     }
 }
 
-fn certain<'a>(grants: impl Iterator<Item = &'a Asked>) -> Millis {
+fn certain<'a>(grants: impl Iterator<Item = &'a Grant>) -> Millis {
     let (mut certain, mut unanswered_ms) = (0, None::<u64>);
-    for Asked { call, length_ms, until } in grants {
+    for Grant { call, length_ms, until } in grants {
         certain = match until {
             Some(until) => unanswered_ms.map_or(*until, |ms| (*until).min(call.asked.wall + ms)),
             None => {

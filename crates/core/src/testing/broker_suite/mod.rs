@@ -45,7 +45,7 @@ use tokio::sync::Notify;
 const WAKE_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A broker, and its event bus if there is one.
-pub type Made = (Arc<dyn Broker>, Option<Arc<dyn EventBus>>);
+pub type BrokerAndBus = (Arc<dyn Broker>, Option<Arc<dyn EventBus>>);
 
 /// A broker under test. Its methods fail the test if the broker fails.
 pub struct Subject {
@@ -89,7 +89,7 @@ impl Host for Watching {
 
 impl Subject {
     /// An empty broker that uses this clock and has not begun yet.
-    pub fn new((broker, events): Made, clock: Arc<ManualClock>) -> Self {
+    pub fn new((broker, events): BrokerAndBus, clock: Arc<ManualClock>) -> Self {
         Self { broker, events, clock, woken: Arc::default(), limits_version: AtomicU64::new(0) }
     }
 
@@ -237,7 +237,7 @@ fn ids(leases: Vec<Lease>) -> Vec<JobId> {
     leases.into_iter().map(|lease| lease.job.id).collect()
 }
 
-/// Makes a test of each case, on brokers that this async function makes: `async fn(Arc<ManualClock>) -> Made`.
+/// Makes a test of each case, on brokers that this async function makes: `async fn(Arc<ManualClock>) -> BrokerAndBus`.
 ///
 /// With `broker_cases_in_one:` before the function it makes one test of all, `every_case`, for brokers that are expensive to
 /// set up: if each test has its own process, tests cannot share a setup.

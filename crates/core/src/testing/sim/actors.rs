@@ -1,11 +1,11 @@
 //! The actors: pushers, workers, and a meddler.
 
 use super::history::{History, LEASE_MS_LONGEST, RESCHEDULED, Shared};
-use super::moment::{Asked, At};
+use super::moment::{At, RequestTime};
 use crate::api::Span;
 use crate::clock::{Clock, Millis};
 use crate::engine::{
-    BulkAction, CancelOutcome, Engine, Expected, JobRef, Outcome, Patch, PushOutcome, Pushed, Query, QueueSettings,
+    BulkAction, CancelOutcome, Engine, JobRef, Outcome, Patch, Precondition, PushOutcome, Pushed, Query, QueueSettings,
     ReserveRequest, Source, TakeRequest, WhenFull,
 };
 use crate::json::Timestamp;
@@ -88,7 +88,7 @@ impl Actor {
         At { wall: self.engine.now(), mono: self.clock.mono(), life, wall_steps: self.clock.wall_steps() }
     }
 
-    fn asked(&self, id: JobId) -> Asked {
+    fn asked(&self, id: JobId) -> RequestTime {
         self.history().asked(id, self.at())
     }
 
@@ -449,8 +449,8 @@ impl Actor {
                     let schedule = Schedule { start: Some(Timestamp(INSTANT_MS_MIN)), ..Schedule::new(timing, job) };
                     drop(self.engine.set_schedule(name, schedule).await);
                 }
-                5..7 => drop(self.engine.pause_schedule(name, Pause::UntilResumed, Expected::Anything).await),
-                7..9 => drop(self.engine.resume_schedule(name, Expected::Anything).await),
+                5..7 => drop(self.engine.pause_schedule(name, Pause::UntilResumed, Precondition::Anything).await),
+                7..9 => drop(self.engine.resume_schedule(name, Precondition::Anything).await),
                 _ => drop(self.engine.delete_schedule(name).await),
             }
             self.pause(3 * SECOND_MS).await;

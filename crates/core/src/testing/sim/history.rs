@@ -2,7 +2,7 @@
 
 use super::given::Given;
 use super::known_job::{KnownJob, LeaseEnd};
-use super::moment::{Asked, At, Span};
+use super::moment::{At, RequestTime, Span};
 use super::removing::Removing;
 use super::replacing::Replacing;
 use crate::clock::Millis;
@@ -139,8 +139,8 @@ impl History {
         self.is_unfenced = false;
     }
 
-    pub(super) fn asked(&self, id: JobId, at: At) -> Asked {
-        Asked { life: at.life, revivals: self.jobs.get(&id).map_or(0, |known| known.revivals) }
+    pub(super) fn asked(&self, id: JobId, at: At) -> RequestTime {
+        RequestTime { life: at.life, revivals: self.jobs.get(&id).map_or(0, |known| known.revivals) }
     }
 
     /// A change was requested; whether it is made is known later, or never.
@@ -251,7 +251,7 @@ impl History {
     }
 
     /// A lease was extended, until then by the monotonic clock: no other caller got the job before.
-    pub(super) fn extended(&mut self, receipt: Receipt, asked: Asked, until: Millis, at: At) {
+    pub(super) fn extended(&mut self, receipt: Receipt, asked: RequestTime, until: Millis, at: At) {
         self.extended += 1;
         let is_sure = !self.is_unfenced && asked.life == at.life;
         let Some(known) = self.jobs.get_mut(&receipt.id).filter(|_| is_sure) else { return };
@@ -266,7 +266,7 @@ impl History {
     }
 
     /// The worker was asked to stop.
-    pub(super) fn stopped(&mut self, id: JobId, asked: Asked, at: At) {
+    pub(super) fn stopped(&mut self, id: JobId, asked: RequestTime, at: At) {
         let is_sure = !self.is_unfenced && asked.life == at.life;
         let known = self.jobs.get_mut(&id).filter(|known| is_sure && known.revivals == asked.revivals);
         if let Some(known) = known.filter(|known| known.unanswered == 0) {
@@ -300,7 +300,7 @@ impl History {
 
     /// A settle was answered. A receipt from before the broker was emptied must have been refused, unless the ledger has
     /// that very end.
-    pub(super) fn settled(&mut self, receipt: Receipt, asked: Asked, state: State, ledger: &ModelLedger, at: At) {
+    pub(super) fn settled(&mut self, receipt: Receipt, asked: RequestTime, state: State, ledger: &ModelLedger, at: At) {
         let Some(emptied) = self.emptied_in else { return };
         let Some(known) = self.jobs.get(&receipt.id) else { return };
         let began = known.leases.get(&receipt.epoch).copied().unwrap_or(at.life);
@@ -319,7 +319,7 @@ impl History {
 
     /// A take returned this job: at most once, except for repeats of the same request. Since then no other caller has it.
     pub(super) fn taken(&mut self, job: &Job, by: Option<&Arc<str>>, revivals: &BTreeMap<JobId, u64>, at: At) {
-        let asked = Asked { life: at.life, revivals: revivals.get(&job.id).copied().unwrap_or(0) };
+        let asked = RequestTime { life: at.life, revivals: revivals.get(&job.id).copied().unwrap_or(0) };
         let mut wrong = Vec::new();
         if job.state(at.wall) != State::Succeeded {
             wrong.push(format!("as {}", job.state(at.wall)));
@@ -338,7 +338,7 @@ impl History {
     }
 
     /// The answer was that the job had ended before: that is recorded, so that no restart undoes it.
-    pub(super) fn found_ended(&mut self, id: JobId, asked: Asked, ledger: &ModelLedger, at: At) {
+    pub(super) fn found_ended(&mut self, id: JobId, asked: RequestTime, ledger: &ModelLedger, at: At) {
         let is_settled = |known: &KnownJob| known.revivals == asked.revivals && known.unanswered == 0;
         let row = rows(ledger).remove(&id).filter(Job::is_pending);
         if let Some(row) = row.filter(|_| self.jobs.get(&id).is_some_and(is_settled)) {
@@ -347,7 +347,7 @@ impl History {
     }
 
     /// The answer was that the job has ended.
-    pub(super) fn ended(&mut self, id: JobId, asked: Asked, state: State, is_recorded: bool, at: At) {
+    pub(super) fn ended(&mut self, id: JobId, asked: RequestTime, state: State, is_recorded: bool, at: At) {
         let stage = match state {
             State::Succeeded => Stage::Succeeded,
             State::Failed => Stage::Failed,

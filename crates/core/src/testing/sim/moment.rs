@@ -14,7 +14,7 @@ pub(super) struct At {
 
 /// When a request about a job was sent: later events may say more than the answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestTime {
     pub(super) life: u64,
     pub(super) revivals: u64,
 }

@@ -2,7 +2,7 @@
 
 use super::{DONE, Node, World, seconds};
 use crate::engine::fixture::{job, moves_to, request};
-use duetime_core::engine::{Expected, Outcome, ReserveRequest, Source};
+use duetime_core::engine::{Outcome, Precondition, ReserveRequest, Source};
 use duetime_core::json::{Span, Timestamp};
 use duetime_core::ports::{Broker, InboxRow, Queues};
 use duetime_core::rules::Failure;
@@ -159,7 +159,7 @@ async fn no_producer_overtakes_what_waits_in_the_ledger() {
     let repeated = NewJob { origin, ..new("repeat") };
     leader.push(repeated.clone()).await;
     leader.push(repeated).await;
-    engine.run_schedule("run", None, Expected::Anything).await.unwrap();
+    engine.run_schedule("run", None, Precondition::Anything).await.unwrap();
     let imported = JobId::new(retried.id.get() - (1 << 40)).unwrap();
     let imported = Job { id: imported, kind: "import".into(), due_at: Timestamp(engine.now()), ..retried.clone() };
     for _ in 0..2 {

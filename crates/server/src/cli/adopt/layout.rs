@@ -1,6 +1,6 @@
 //! Sources in Redis: the interface of a layout of keys, and the code that all layouts share.
 
-use super::redis::{Claimed, Logged, Redis};
+use super::redis::{ClaimResult, LogEntries, Redis};
 use super::source::{Claim, Done, Look, Source, Step};
 use crate::cli::exit::{self, Failure};
 use crate::cli::output::{count, snippet};
@@ -25,8 +25,8 @@ pub(super) trait Layout: Send {
     async fn check(&mut self, _client: &Client) -> exit::Result {
         Ok(())
     }
-    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed>;
-    async fn replayed(&mut self, _redis: &mut Redis, logged: Vec<Logged>) -> Done<Vec<Logged>> {
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<ClaimResult>;
+    async fn replayed(&mut self, _redis: &mut Redis, logged: Vec<LogEntries>) -> Done<Vec<LogEntries>> {
         Ok(logged)
     }
     fn read(&self, texts: &[Vec<u8>]) -> std::result::Result<NewJob, String>;
@@ -53,8 +53,8 @@ impl RedisSource {
         Ok(Self { redis: Redis::new(address, key, to)?, layout, wait: Duration::ZERO })
     }
 
-    fn claims(&self, logged: Vec<Logged>, now: Option<Millis>) -> Vec<Claim> {
-        let claim = |(id, texts): Logged| {
+    fn claims(&self, logged: Vec<LogEntries>, now: Option<Millis>) -> Vec<Claim> {
+        let claim = |(id, texts): LogEntries| {
             // The longest text tells most of it.
             let longest = texts.iter().max_by_key(|text| text.len());
             let told = |why| format!("{why}: {}", snippet(longest.map_or(&[], Vec::as_slice)));
@@ -113,7 +113,7 @@ impl Source for RedisSource {
     }
 
     async fn claim(&mut self, step: Step) -> Done<Vec<Claim>> {
-        let Claimed { logged, now, wait_ms, go_on: _ } = self.layout.claim(&mut self.redis, step).await?;
+        let ClaimResult { logged, now, wait_ms, go_on: _ } = self.layout.claim(&mut self.redis, step).await?;
         self.wait = Duration::from_millis(wait_ms);
         Ok(self.claims(logged, Some(now)))
     }

@@ -56,11 +56,11 @@ return left
 "#;
 
 /// A claim, as the log has it: its id, and the texts that the script gave.
-pub(super) type Logged = (Arc<str>, Vec<Vec<u8>>);
+pub(super) type LogEntries = (Arc<str>, Vec<Vec<u8>>);
 
 /// The result of a claiming script; by default that there is nothing to claim.
-pub(super) struct Claimed {
-    pub(super) logged: Vec<Logged>,
+pub(super) struct ClaimResult {
+    pub(super) logged: Vec<LogEntries>,
     /// The clock of Redis.
     pub(super) now: Millis,
     /// When it is worth asking again, in milliseconds.
@@ -72,7 +72,7 @@ pub(super) struct Claimed {
 /// The first part of what a script looks at.
 pub(super) const START: &str = "0";
 
-impl Default for Claimed {
+impl Default for ClaimResult {
     fn default() -> Self {
         Self { logged: Vec::new(), now: 0, wait_ms: 1_000, go_on: START.to_owned() }
     }
@@ -138,16 +138,16 @@ impl Redis {
         script: &str,
         keys: &[impl ToRedisArgs],
         arguments: impl ToRedisArgs,
-    ) -> Done<Claimed> {
+    ) -> Done<ClaimResult> {
         let mut command = self.eval(&[CLAIM, BODY, script, CLAIMED].concat(), keys);
         command.arg(format!("{}{}", fresh_id(), self.to)).arg(arguments);
         let (now, wait_ms, flat, go_on): (Millis, u64, Vec<Vec<u8>>, String) = self.ask(&command).await?;
-        Ok(Claimed { logged: self.read(flat)?, now, wait_ms, go_on })
+        Ok(ClaimResult { logged: self.read(flat)?, now, wait_ms, go_on })
     }
 
     /// The next claims in the log that this run does not work on, in the order of their ids, which is that of the claims; none when all
     /// were given.
-    pub(super) async fn replay(&mut self) -> Done<Vec<Logged>> {
+    pub(super) async fn replay(&mut self) -> Done<Vec<LogEntries>> {
         let mut ids: Vec<Vec<u8>> = match self.to_replay.take() {
             Some(ids) => ids,
             None => {
@@ -228,7 +228,7 @@ impl Redis {
     }
 
     /// Reads ids and texts by turns. Claims that are in hand already are left out.
-    fn read(&mut self, flat: Vec<Vec<u8>>) -> Done<Vec<Logged>> {
+    fn read(&mut self, flat: Vec<Vec<u8>>) -> Done<Vec<LogEntries>> {
         let wrong =
             || Trouble::Failed(Failure::error("the claim log contains an entry that `duetime adopt` has not written"));
         let mut logged = Vec::with_capacity(flat.len() / 2);

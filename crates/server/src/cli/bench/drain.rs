@@ -26,7 +26,7 @@ pub(super) struct Drain {
 }
 
 /// Measurements of the drained jobs.
-pub(super) struct Drained {
+pub(super) struct DrainReport {
     /// The lateness of each job when it was handed out.
     pub(super) lateness: Histogram,
     /// When the last job was handed out.
@@ -39,14 +39,14 @@ impl Drain {
     }
 
     /// Takes off this many jobs.
-    pub(super) async fn run(&self, jobs: usize, progress: &Progress) -> Result<Drained> {
+    pub(super) async fn run(&self, jobs: usize, progress: &Progress) -> Result<DrainReport> {
         let left = Arc::new(AtomicUsize::new(jobs));
         let mut tasks = JoinSet::new();
         for _ in 0..self.tasks {
             let (drain, left, progress) = (self.clone(), left.clone(), progress.clone());
             tasks.spawn(async move { drain.work(&left, &progress).await });
         }
-        let mut all = Drained { lateness: Histogram::new(), handed_out: Instant::now() };
+        let mut all = DrainReport { lateness: Histogram::new(), handed_out: Instant::now() };
         while let Some(joined) = tasks.join_next().await {
             let one = joined.map_err(|error| Failure::error(error.to_string()))??;
             all.lateness.add(&one.lateness);
@@ -55,8 +55,8 @@ impl Drain {
         Ok(all)
     }
 
-    async fn work(&self, left: &AtomicUsize, progress: &Progress) -> Result<Drained> {
-        let mut seen = Drained { lateness: Histogram::new(), handed_out: Instant::now() };
+    async fn work(&self, left: &AtomicUsize, progress: &Progress) -> Result<DrainReport> {
+        let mut seen = DrainReport { lateness: Histogram::new(), handed_out: Instant::now() };
         while left.load(Ordering::Relaxed) > 0 {
             let request = ReserveRequest {
                 from: Source::Queues(vec![self.queue.clone()]),

@@ -99,13 +99,13 @@ pub(crate) async fn run(selected: &Selected, action: BulkAction) -> Result {
 }
 
 /// The outcome for a job: a word, or the job with its new due time.
-enum Done {
+enum ActionResult {
     Word(&'static str),
     Rescheduled(Box<Job>),
 }
 
-async fn one(client: &Client, job: JobRef, action: BulkAction) -> std::result::Result<Done, Error> {
-    Ok(Done::Word(match action {
+async fn one(client: &Client, job: JobRef, action: BulkAction) -> std::result::Result<ActionResult, Error> {
+    Ok(ActionResult::Word(match action {
         BulkAction::Cancel => match client.jobs().cancel(job).await? {
             CancelOutcome::Cancelled => "cancelled",
             CancelOutcome::CancelRequested => "cancel_requested",
@@ -114,18 +114,18 @@ async fn one(client: &Client, job: JobRef, action: BulkAction) -> std::result::R
         BulkAction::Retry | BulkAction::RetryOver(_) => client.jobs().retry(job).await.map(|_| "retried")?,
         BulkAction::Delete => client.jobs().delete(job).await.map(|()| "deleted")?,
         BulkAction::Reschedule(due) | BulkAction::RescheduleOver(due, _) => {
-            return Ok(Done::Rescheduled(client.jobs().reschedule(job, due).await?.into()));
+            return Ok(ActionResult::Rescheduled(client.jobs().reschedule(job, due).await?.into()));
         }
     }))
 }
 
-fn tell(id: JobId, answer: std::result::Result<Done, Error>, json: bool) -> Result {
+fn tell(id: JobId, answer: std::result::Result<ActionResult, Error>, json: bool) -> Result {
     match answer {
-        Ok(Done::Word(word)) => {
+        Ok(ActionResult::Word(word)) => {
             let line = format!("{id} {}", word.replace('_', " "));
             output::tell(json, &json!({ "id": id, "outcome": word }), line)
         }
-        Ok(Done::Rescheduled(job)) => output::tell(json, &JobBody::new(&job, now()), due_words(&job)),
+        Ok(ActionResult::Rescheduled(job)) => output::tell(json, &JobBody::new(&job, now()), due_words(&job)),
         // An error of the connection, and not of this job, ends the command.
         Err(error) if !matches!(error.cause(), Cause::Core(_)) => Err(error.into()),
         Err(error) if json => output::json(&json!({ "id": id, "code": error.code(), "detail": error.to_string() })),

@@ -7,8 +7,8 @@ use crate::dashboard::form::Form;
 use crate::dashboard::html::{empty, field, form_token, heads, job, near, next_page, queue, state, tag as tag_link};
 use crate::dashboard::paths::FAILED;
 use crate::dashboard::paths::{see_other, went, with_query};
-use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
+use crate::dashboard::untrusted::shown;
 use crate::dashboard::visit::Visit;
 use axum::response::Response;
 use duetime_core::api::{self, Find, JobBody, Page};
@@ -203,8 +203,8 @@ pub(super) async fn act_on<F: Future<Output = Response>>(
     page: impl FnOnce(Visit) -> F,
 ) -> Response {
     match made(&visit, &form).await {
-        Ok(Made::Done(response)) => response,
-        Ok(Made::Asked(title, content)) => visit.answer(Ok((title, content))),
+        Ok(FormResult::Done(response)) => response,
+        Ok(FormResult::Question(title, content)) => visit.answer(Ok((title, content))),
         Err(problem) => {
             visit.refuse(problem, form);
             page(visit).await
@@ -212,13 +212,13 @@ pub(super) async fn act_on<F: Future<Output = Response>>(
     }
 }
 
-enum Made {
+enum FormResult {
     Done(Response),
     /// Something that waits for a confirmation.
-    Asked(String, Markup),
+    Question(String, Markup),
 }
 
-async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
+async fn made(visit: &Visit, form: &Form) -> Result<FormResult, Problem> {
     if !visit.api.caller.has(Scope::Change) {
         let detail = "expected a token with the right `change`";
         return Err(api::Problem::new("forbidden", 403, "Not allowed", detail.to_owned()).into());
@@ -251,7 +251,7 @@ async fn made(visit: &Visit, form: &Form) -> Result<Made, Problem> {
         let warning = html! { p.warning { (visit.say(warning)) } };
         return Ok(confirmation(visit, text, action, &number(calls.len() as u64), &warning, &jobs));
     }
-    Ok(Made::Done(visit.act(calls, &visit.here).await?))
+    Ok(FormResult::Done(visit.act(calls, &visit.here).await?))
 }
 
 /// Whether an action on selected jobs waits for a confirmation.
@@ -260,7 +260,7 @@ fn asks(visit: &Visit, action: &str) -> bool {
 }
 
 /// Does something with all jobs that the query finds, once it was said how many they are.
-async fn all(visit: &Visit, form: &Form, action: &str) -> Result<Made, Problem> {
+async fn all(visit: &Visit, form: &Form, action: &str) -> Result<FormResult, Problem> {
     let known = ACTIONS.into_iter().find(|(name, _)| *name == action);
     let (_, text) = known.ok_or_else(|| unknown(action))?;
     // The usual states are those that the API takes if none is named. A job that is due needs no reschedule to now.
@@ -285,7 +285,7 @@ async fn all(visit: &Visit, form: &Form, action: &str) -> Result<Made, Problem> 
     if form.get("confirmed").is_some() {
         let counts: BulkCounts = visit.api.call(call).await?.read();
         let done: Vec<(String, u64)> = counts.iter().map(|(word, count)| (word.to_owned(), count)).collect();
-        return Ok(Made::Done(went(&visit.here, &done)));
+        return Ok(FormResult::Done(went(&visit.here, &done)));
     }
     let (count, is_all) = count(visit, usual).await?;
     let count = if is_all { number(count) } else { format!("≥ {}", number(count)) };
@@ -301,7 +301,7 @@ async fn all(visit: &Visit, form: &Form, action: &str) -> Result<Made, Problem> 
 }
 
 /// Says how many jobs an action is for, and waits for a confirmation.
-fn confirmation(visit: &Visit, text: Text, action: &str, count: &str, facts: &Markup, hidden: &Markup) -> Made {
+fn confirmation(visit: &Visit, text: Text, action: &str, count: &str, facts: &Markup, hidden: &Markup) -> FormResult {
     let ends = action.starts_with("delete") || action.starts_with("cancel");
     let content = html! {
         p { (visit.language.fill(Text::WouldAct, &[visit.say(text), count])) }
@@ -314,7 +314,7 @@ fn confirmation(visit: &Visit, text: Text, action: &str, count: &str, facts: &Ma
             " " a href=(visit.here) { (visit.say(Text::Back)) }
         }
     };
-    Made::Asked(visit.say(text).to_owned(), content)
+    FormResult::Question(visit.say(text).to_owned(), content)
 }
 
 /// The number of jobs that the action covers, and whether these are all.

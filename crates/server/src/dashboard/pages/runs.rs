@@ -1,8 +1,8 @@
 //! The runs of a schedule, as pages show them.
 
 use crate::dashboard::html::instant;
-use crate::dashboard::seen::shown;
 use crate::dashboard::text::Text;
+use crate::dashboard::untrusted::shown;
 use crate::dashboard::visit::Visit;
 use duetime_core::schedule::{ClockChange, Run};
 use maud::{Markup, html};

@@ -37,9 +37,9 @@ async fn found(visit: &Visit, text: &str) -> Result<String, Problem> {
     let jobs_with = |what| with_query("/jobs", std::iter::once((what, text)));
     for what in ["key", "tag", "kind"] {
         match first(visit, what, text).await? {
-            Found::One(id) => return Ok(format!("/jobs/{id}")),
-            Found::Many => return Ok(jobs_with(what)),
-            Found::None => {}
+            Hits::One(id) => return Ok(format!("/jobs/{id}")),
+            Hits::Many => return Ok(jobs_with(what)),
+            Hits::None => {}
         }
     }
     // The list says that there is none.
@@ -50,14 +50,14 @@ async fn found(visit: &Visit, text: &str) -> Result<String, Problem> {
     })
 }
 
-enum Found {
+enum Hits {
     None,
     One(JobId),
     Many,
 }
 
 /// The jobs with this key, tag or kind.
-async fn first(visit: &Visit, what: &str, text: &str) -> Result<Found, Problem> {
+async fn first(visit: &Visit, what: &str, text: &str) -> Result<Hits, Problem> {
     let mut cursor: Option<String> = None;
     for _ in 0..PAGES_MAX {
         let asked =
@@ -65,18 +65,18 @@ async fn first(visit: &Visit, what: &str, text: &str) -> Result<Found, Problem> 
         let answer = match visit.get(with_query("/v1/jobs", asked)).await {
             Ok(answer) => answer,
             // No key, tag or kind, or of queues that the reader may not see.
-            Err(problem) if problem.status < 500 => return Ok(Found::None),
+            Err(problem) if problem.status < 500 => return Ok(Hits::None),
             Err(problem) => return Err(problem),
         };
         let page: Page<'_> = answer.read();
         match (page.jobs.as_slice(), page.next_cursor) {
-            ([job], _) if what == "key" => return Ok(Found::One(job.id)),
+            ([job], _) if what == "key" => return Ok(Hits::One(job.id)),
             ([], Some(next)) => cursor = Some(next.into_owned()),
-            ([], None) => return Ok(Found::None),
-            _ => return Ok(Found::Many),
+            ([], None) => return Ok(Hits::None),
+            _ => return Ok(Hits::Many),
         }
     }
-    Ok(Found::None)
+    Ok(Hits::None)
 }
 
 async fn is_there(visit: &Visit, path: &str) -> Result<bool, Problem> {

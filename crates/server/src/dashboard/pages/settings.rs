@@ -5,6 +5,7 @@ use crate::dashboard::fields::invalid;
 use crate::dashboard::form::Form;
 use crate::dashboard::html::field;
 use crate::dashboard::seen::shown;
+use crate::dashboard::untrusted::shown;
 use crate::dashboard::text::Text;
 use crate::dashboard::visit::Visit;
 use crate::rate::{parse_rate, show_rate};

@@ -54,22 +54,22 @@ impl Room {
 
 /// A connector whose connections are counted.
 #[derive(Clone)]
-pub(super) struct Counted<C> {
+pub(super) struct CountingConnector<C> {
     inner: C,
     room: Room,
 }
 
-impl<C> Counted<C> {
+impl<C> CountingConnector<C> {
     pub(super) fn new(inner: C, room: Room) -> Self {
         Self { inner, room }
     }
 }
 
-impl<C> Service<Uri> for Counted<C>
+impl<C> Service<Uri> for CountingConnector<C>
 where
     C: Service<Uri, Error: Into<AnyError>, Future: Send> + Clone + Send + 'static,
 {
-    type Response = Placed<C::Response>;
+    type Response = Seat<C::Response>;
     type Error = AnyError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, AnyError>> + Send>>;
 
@@ -83,30 +83,30 @@ where
         let (mut ready, room) = (std::mem::replace(&mut self.inner, next), self.room.clone());
         Box::pin(async move {
             let place = room.place().await?;
-            Ok(Placed { io: ready.call(uri).await.map_err(Into::into)?, _place: place })
+            Ok(Seat { io: ready.call(uri).await.map_err(Into::into)?, _place: place })
         })
     }
 }
 
 /// A connection and its place.
-pub(super) struct Placed<T> {
+pub(super) struct Seat<T> {
     io: T,
     _place: OwnedSemaphorePermit,
 }
 
-impl<T: Connection> Connection for Placed<T> {
+impl<T: Connection> Connection for Seat<T> {
     fn connected(&self) -> Connected {
         self.io.connected()
     }
 }
 
-impl<T: Read + Unpin> Read for Placed<T> {
+impl<T: Read + Unpin> Read for Seat<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
-impl<T: Write + Unpin> Write for Placed<T> {
+impl<T: Write + Unpin> Write for Seat<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, bytes)
     }

@@ -8,7 +8,7 @@
 
 use crate::access::Names;
 use crate::file_error::FileError;
-use crate::watched::Watched;
+use crate::file_watch::FileWatch;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::hmac;
@@ -39,13 +39,13 @@ struct Bound {
 /// All keys.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    known: Watched<Arc<ByName>>,
+    known: FileWatch<Arc<ByName>>,
 }
 
 impl Keys {
     /// Reads a file; without one nothing is signed.
     pub(super) fn open(file: Option<PathBuf>) -> Result<Self, FileError> {
-        Ok(Self { known: Watched::open("webhook keys", Vec::from_iter(file), read)? })
+        Ok(Self { known: FileWatch::open("webhook keys", Vec::from_iter(file), read)? })
     }
 
     /// The keys for jobs of a queue whose target names these, or none.
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn keys(text: &str) -> Keys {
-        Keys { known: Watched::open("webhook keys", [], |_| parse(text).map(Arc::new)).unwrap() }
+        Keys { known: FileWatch::open("webhook keys", [], |_| parse(text).map(Arc::new)).unwrap() }
     }
 
     #[test]

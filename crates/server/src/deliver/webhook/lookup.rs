@@ -38,9 +38,9 @@ pub(super) async fn on_behalf_of<F: Future>(queue: &Arc<str>, work: F) -> F::Out
 }
 
 /// The addresses of a name, or the words of the system.
-type Looked = Result<Arc<[SocketAddr]>, Arc<io::Error>>;
+type LookupResult = Result<Arc<[SocketAddr]>, Arc<io::Error>>;
 /// A lookup that others may wait for too.
-type Lookup = Shared<BoxFuture<'static, Looked>>;
+type Lookup = Shared<BoxFuture<'static, LookupResult>>;
 
 /// The system's resolver; cheap to clone.
 #[derive(Clone)]
@@ -117,7 +117,7 @@ impl Inner {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn run(&self, key: (Arc<str>, Arc<str>), was_found: bool) -> Looked {
+    async fn run(&self, key: (Arc<str>, Arc<str>), was_found: bool) -> LookupResult {
         let lane = if was_found { &self.found } else { &self.others };
         let (queue, name) = &key;
         // Those of a queue wait for each other first, so that it has few places in the line of all.

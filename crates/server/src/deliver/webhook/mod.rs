@@ -21,10 +21,10 @@ pub(super) use lookup::Resolver;
 pub(crate) use route::Route;
 pub(super) use turns::Turn;
 
-use super::delivered::{Delivered, Sign};
+use super::result::{DeliveryResult, Sign};
 use crate::file_error::FileError;
 use bytes::Bytes;
-use connections::{Counted, Room, is_full};
+use connections::{CountingConnector, Room, is_full};
 use duetime_core::api::{Span, show_bytes};
 use duetime_core::error::system_words;
 use duetime_core::{Job, Millis};
@@ -90,7 +90,7 @@ pub(crate) enum Error {
     Roots(#[from] duetime::Error),
 }
 
-type Tcp = Counted<HttpConnector<Guarded>>;
+type Tcp = CountingConnector<HttpConnector<Guarded>>;
 
 /// Sends webhooks.
 pub(crate) struct Sender {
@@ -112,7 +112,8 @@ impl Sender {
         let keys = Arc::new(Keys::open(args.webhook_keys.clone())?);
         let tls = duetime::server::tls_config(args.webhook_ca.as_deref())?;
         let (rules, resolver, kept, once) = (args.rules(), Resolver::of_system(), Room::none(true), Room::none(false));
-        let tcp = |is_plain, room: &Room| Counted::new(connector(resolver.clone(), rules, is_plain), room.clone());
+        let tcp =
+            |is_plain, room: &Room| CountingConnector::new(connector(resolver.clone(), rules, is_plain), room.clone());
         let plain = Clients::new(tcp(true, &kept), tcp(true, &once));
         let https = |room| {
             let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_only().enable_all_versions();
@@ -142,10 +143,10 @@ impl Sender {
     }
 
     /// Delivers a job in its turn, at `now` by the wall clock.
-    pub(crate) async fn send(&self, route: &Route, job: &Job, now: Millis) -> Delivered {
+    pub(crate) async fn send(&self, route: &Route, job: &Job, now: Millis) -> DeliveryResult {
         let request = match self.request(route, job, now) {
             Ok(request) => request,
-            Err(why) => return Delivered::failed(why, Sign::None),
+            Err(why) => return DeliveryResult::failed(why, Sign::None),
         };
         let end = Instant::now() + route.timeout;
         let is_kept = self.turns.has_answered(&job.queue, &route.url);
@@ -167,7 +168,7 @@ impl Sender {
             Err(_) => {
                 let limit = Span(u64::try_from(route.timeout.as_millis()).unwrap_or(u64::MAX));
                 let said = format!("timeout: no answer within {limit}");
-                Delivered::failed(said, Sign::Silent)
+                DeliveryResult::failed(said, Sign::Silent)
             }
         }
     }
@@ -295,9 +296,9 @@ fn encoded(value: &str) -> Cow<'_, str> {
 }
 
 /// The result if there is no answer.
-fn not_sent(error: &legacy::Error) -> Delivered {
+fn not_sent(error: &legacy::Error) -> DeliveryResult {
     if let Some(refused) = resolver::refusal(error) {
-        return Delivered::refused(refused.to_string(), Sign::None);
+        return DeliveryResult::refused(refused.to_string(), Sign::None);
     }
     let causes = std::iter::successors(error.source(), |&cause: &&dyn StdError| cause.source());
     let causes: Vec<String> = causes.map(ToString::to_string).collect();
@@ -318,7 +319,7 @@ fn not_sent(error: &legacy::Error) -> Delivered {
         cause
     };
     let said = format!("{}: {why}", if error.is_connect() { "not connected" } else { "no answer" });
-    Delivered::failed(said, Sign::Away)
+    DeliveryResult::failed(said, Sign::Away)
 }
 
 #[cfg(test)]

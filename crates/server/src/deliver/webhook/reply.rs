@@ -1,7 +1,7 @@
 //! How a receiver's answer is interpreted.
 
 use super::route::Route;
-use crate::deliver::delivered::{Delivered, Sign};
+use crate::deliver::result::{DeliveryResult, Sign};
 use bytes::Bytes;
 use duetime_core::printable::printable;
 use duetime_core::{Millis, Redacted};
@@ -21,7 +21,7 @@ const LOCATION_CHARS_MAX: usize = 200;
 
 /// The result that is kept with a job that was taken.
 #[derive(Serialize)]
-struct Taken<'a> {
+struct JobResult<'a> {
     status: u16,
     #[serde(skip_serializing_if = "str::is_empty")]
     body: &'a str,
@@ -64,27 +64,27 @@ fn location(to: &str) -> String {
 }
 
 /// The result of an answer received at `now`.
-pub(super) fn judge(route: &Route, status: StatusCode, headers: &HeaderMap, body: &str, now: Millis) -> Delivered {
+pub(super) fn judge(route: &Route, status: StatusCode, headers: &HeaderMap, body: &str, now: Millis) -> DeliveryResult {
     if status.is_success() {
-        return Delivered::taken(&Taken { status: status.as_u16(), body });
+        return DeliveryResult::taken(&JobResult { status: status.as_u16(), body });
     }
     let said = if body.is_empty() { format!("HTTP {status}") } else { format!("HTTP {status}: {body}") };
     if route.final_statuses.contains(&status.as_u16()) {
-        return Delivered::refused(said, Sign::Well);
+        return DeliveryResult::refused(said, Sign::Well);
     }
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     match status {
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
             let wait_ms = header(RETRY_AFTER).and_then(|text| super::retry_after::read(text, now));
-            Delivered::put_off(said, wait_ms)
+            DeliveryResult::put_off(said, wait_ms)
         }
         _ if status.is_redirection() => {
             let to = header(LOCATION).map_or_else(|| "somewhere".to_owned(), location);
             let said =
                 format!("HTTP {status} to {to}: redirects are not followed; set the target's URL to that address");
-            Delivered::failed(said, Sign::Answered)
+            DeliveryResult::failed(said, Sign::Answered)
         }
-        _ => Delivered::failed(said, Sign::Answered),
+        _ => DeliveryResult::failed(said, Sign::Answered),
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
     use duetime_core::engine::Outcome;
     use duetime_core::rules::Failure;
 
-    fn judged(status: u16, header: Option<(&'static str, &str)>, body: &str) -> Delivered {
+    fn judged(status: u16, header: Option<(&'static str, &str)>, body: &str) -> DeliveryResult {
         let target = r#"{"url": "https://a.example", "final_statuses": [410, 422, 451]}"#;
         let Ok(duetime_core::model::target::Target::Url(endpoint)) = serde_json::from_str(target) else {
             panic!("a URL")
@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn failure(status: u16, header: Option<(&'static str, &str)>, body: &str) -> (Failure, Sign) {
-        let Delivered { outcome: Outcome::Fail(failure), sign } = judged(status, header, body) else {
+        let DeliveryResult { outcome: Outcome::Fail(failure), sign } = judged(status, header, body) else {
             panic!("{status} is no failure");
         };
         (failure, sign)

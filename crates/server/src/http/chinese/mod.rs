@@ -56,7 +56,7 @@ const TITLES: [(&str, &str); 38] = [
 ];
 
 /// An answer with words for people.
-pub(super) trait Told {
+pub(super) trait Wording {
     /// Puts its words into Chinese.
     fn tell(&mut self);
 }
@@ -67,7 +67,7 @@ pub(super) fn mark(response: &mut Response) {
     response.headers_mut().insert(VARY, HeaderValue::from_static("accept-language"));
 }
 
-impl Told for Problem {
+impl Wording for Problem {
     fn tell(&mut self) {
         if let Some((_, title)) = TITLES.iter().find(|(code, _)| *code == self.code) {
             (*title).clone_into(&mut self.title);
@@ -78,7 +78,7 @@ impl Told for Problem {
     }
 }
 
-impl<T> Told for Vec<Answer<T>> {
+impl<T> Wording for Vec<Answer<T>> {
     fn tell(&mut self) {
         for answer in self {
             if let Answer::Problem(problem) = answer {
@@ -88,19 +88,19 @@ impl<T> Told for Vec<Answer<T>> {
     }
 }
 
-impl Told for Reservation<'_> {
+impl Wording for Reservation<'_> {
     fn tell(&mut self) {
-        self.refused.iter_mut().for_each(Told::tell);
+        self.refused.iter_mut().for_each(Wording::tell);
     }
 }
 
-impl Told for Taken<'_> {
+impl Wording for Taken<'_> {
     fn tell(&mut self) {
-        self.refused.iter_mut().for_each(Told::tell);
+        self.refused.iter_mut().for_each(Wording::tell);
     }
 }
 
-impl Told for Why {
+impl Wording for Why {
     fn tell(&mut self) {
         for reason in &mut self.reasons {
             let said = Language::Chinese.reason(reason);
@@ -112,7 +112,7 @@ impl Told for Why {
     }
 }
 
-impl Told for Attention {
+impl Wording for Attention {
     fn tell(&mut self) {
         for item in &mut self.items {
             item.detail = Language::Chinese.attention(item, self.as_of.0);

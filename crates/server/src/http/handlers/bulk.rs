@@ -4,7 +4,7 @@ use crate::access::{Caller, Scope};
 use crate::http::app::App;
 use crate::http::audit_log::Jobs;
 use crate::http::body::One;
-use crate::http::call::{Asked, Call};
+use crate::http::call::{Call, QueryCall};
 use crate::http::middleware::access;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
@@ -35,7 +35,7 @@ pub(crate) async fn cancel(Call(app, caller): Call, body: One) -> Answered {
     request_body = Query,
     responses((status = 200, description = "The number of jobs by outcome.", body = BulkCounts)),
 )]
-pub(crate) async fn retry(Asked(app, caller, text): Asked, body: One) -> Answered {
+pub(crate) async fn retry(QueryCall(app, caller, text): QueryCall, body: One) -> Answered {
     let spread = api::spread(&text)?;
     let action = spread.map_or(BulkAction::Retry, BulkAction::RetryOver);
     bulk(&app, &caller, body.object()?, action).await

@@ -6,7 +6,7 @@
 
 use crate::access::{Caller, STREAMS_MAX, Scope};
 use crate::http::app::App;
-use crate::http::call::Asked;
+use crate::http::call::QueryCall;
 use crate::http::limits::{EVENT_CHUNK_BYTES, EVENT_STREAMS_MAX, EVENT_TEXTS_MAX, EVENTS_TOGETHER, HEARTBEAT_EVERY};
 use crate::http::middleware::access;
 use crate::http::problem::refuse;
@@ -51,7 +51,7 @@ const BUFFERING: (HeaderName, &str) = (HeaderName::from_static("x-accel-bufferin
     responses((status = 200, description = "The events.", body = String, content_type = "text/event-stream")),
     extensions(("x-codes" = json!(["too_many_streams"]))),
 )]
-pub(crate) async fn events(Asked(app, caller, query): Asked) -> Answered {
+pub(crate) async fn events(QueryCall(app, caller, query): QueryCall) -> Answered {
     let EventQuery { filter, every, recent: is_late } = query.parse()?;
     let Ok(slot) = app.event_streams.clone().try_acquire_owned() else {
         let detail = format!("the server has {EVENT_STREAMS_MAX} open event streams, the limit; close one");
@@ -237,7 +237,7 @@ mod tests {
     }
 
     async fn open(app: &App) -> Answered {
-        events(Asked(app.clone(), Caller::Anyone, String::new())).await
+        events(QueryCall(app.clone(), Caller::Anyone, String::new())).await
     }
 
     #[tokio::test]

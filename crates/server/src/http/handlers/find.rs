@@ -1,13 +1,13 @@
 //! `GET /v1/jobs`: find, and peek.
 
 use crate::access::Scope;
-use crate::http::call::Asked;
+use crate::http::call::QueryCall;
 use crate::http::limits::PAGE_ANSWER_BYTES;
 use crate::http::middleware::access;
 use crate::http::middleware::sending::Room;
 use crate::http::page::PageQuery;
+use crate::http::redaction;
 use crate::http::reply::{self, Answered};
-use crate::http::shown;
 use duetime_core::api::schema::{Key, Kind, QueueName, StateWord, Tag};
 use duetime_core::api::{Find, Page, Timestamp};
 use duetime_core::limits::PAGE_JOBS_DEFAULT;
@@ -35,12 +35,12 @@ use duetime_core::limits::PAGE_JOBS_DEFAULT;
     responses((status = 200, description = "A page.", body = Page<'_>)),
     extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
-pub(crate) async fn find(Asked(app, caller, query): Asked) -> Answered {
+pub(crate) async fn find(QueryCall(app, caller, query): QueryCall) -> Answered {
     let find: Find = query.parse()?;
     access::check_queue(&caller, Scope::Read, find.query.queue.as_deref())?;
     let limit = find.limit.unwrap_or(PAGE_JOBS_DEFAULT);
     let room = Room::new(&app, PAGE_ANSWER_BYTES).await?;
     let mut listed = app.engine.find(&find.query, find.cursor.as_deref(), limit).await?;
-    listed.jobs.iter_mut().for_each(|job| shown::job(&caller, job));
+    listed.jobs.iter_mut().for_each(|job| redaction::job(&caller, job));
     room.hold(reply::ok(&Page::new(&listed, app.engine.now()))).await
 }

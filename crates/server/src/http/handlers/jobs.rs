@@ -3,14 +3,14 @@
 use crate::access::{Caller, Scope};
 use crate::http::app::App;
 use crate::http::body::{Batch, Empty, Unread};
-use crate::http::call::{Asked, Changing};
+use crate::http::call::{Changing, QueryCall};
 use crate::http::limits::JOB_ANSWER_BYTES;
 use crate::http::middleware::access;
 use crate::http::middleware::sending::Room;
 use crate::http::problem::Problem;
+use crate::http::redaction;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::Segment;
-use crate::http::shown;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use duetime_core::api::{Cancelled, JobBody, Nothing, Parameters, Patch, Span};
@@ -27,7 +27,11 @@ use duetime_core::{Error, JobId, engine};
     responses((status = 200, description = "The job.", body = JobBody<'_>)),
     extensions(("x-codes" = json!(["not_found", "too_many_bodies"]))),
 )]
-pub(crate) async fn get(Asked(app, caller, query): Asked, Segment(id): Segment<JobId>, headers: HeaderMap) -> Answered {
+pub(crate) async fn get(
+    QueryCall(app, caller, query): QueryCall,
+    Segment(id): Segment<JobId>,
+    headers: HeaderMap,
+) -> Answered {
     let wait = Parameters::read(&query, &["wait"])?.wait.unwrap_or_default();
     access::check_job(&app, &caller, Scope::Read, id).await?;
     if wait > Span(0) {
@@ -35,7 +39,7 @@ pub(crate) async fn get(Asked(app, caller, query): Asked, Segment(id): Segment<J
     }
     let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
     let mut job = app.engine.job(id).await?;
-    shown::job(&caller, &mut job);
+    redaction::job(&caller, &mut job);
     room.hold(reply::unless_known(reply::job(&app, &job), job.version, &headers)).await
 }
 
@@ -71,7 +75,7 @@ pub(crate) async fn patch(Changing(app, caller, job, body): Changing<Batch>) -> 
         access::check_payload(&app, &caller, job.id).await?;
     }
     let job = app.engine.update(job, patch).await.map_err(conditional)?;
-    Ok(room.hold_done(shown::changed(&app, &caller, job)))
+    Ok(room.hold_done(redaction::changed(&app, &caller, job)))
 }
 
 /// Delete a job and its record.
@@ -113,8 +117,8 @@ pub(crate) async fn cancel(Changing(app, _, job, Empty): Changing<Empty>) -> Ans
 )]
 pub(crate) async fn retry(Changing(app, caller, job, Empty): Changing<Empty>) -> Answered {
     let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
-    let job = reply::only(app.engine.retry(vec![job]).await).map_err(|error| shown::refused(&caller, error))?;
-    Ok(room.hold_done(shown::changed(&app, &caller, job)))
+    let job = reply::only(app.engine.retry(vec![job]).await).map_err(|error| redaction::refused(&caller, error))?;
+    Ok(room.hold_done(redaction::changed(&app, &caller, job)))
 }
 
 /// Run a waiting job now.
@@ -129,7 +133,7 @@ pub(crate) async fn retry(Changing(app, caller, job, Empty): Changing<Empty>) ->
 pub(crate) async fn run(Changing(app, caller, job, Empty): Changing<Empty>) -> Answered {
     let room = Room::new(&app, JOB_ANSWER_BYTES).await?;
     let job = app.engine.run(job).await.map_err(conditional)?;
-    Ok(room.hold_done(shown::changed(&app, &caller, job)))
+    Ok(room.hold_done(redaction::changed(&app, &caller, job)))
 }
 
 /// Only `If-Match` asks for a version here.

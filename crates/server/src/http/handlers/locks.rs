@@ -5,7 +5,7 @@
 use crate::access::{Names, Scope};
 use crate::http::app::App;
 use crate::http::body::One;
-use crate::http::call::{Asked, Call};
+use crate::http::call::{Call, QueryCall};
 use crate::http::limits::ENTRY_ANSWER_BYTES;
 use crate::http::middleware::access;
 use crate::http::middleware::sending::Room;
@@ -29,7 +29,7 @@ use std::sync::Arc;
     responses((status = 200, description = "A page.", body = LockList)),
     extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
-pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
+pub(crate) async fn list(QueryCall(app, caller, query): QueryCall) -> Answered {
     let query = Parameters::read(&query, &["cursor", "limit"])?;
     let limit = query.limit.unwrap_or(PAGE_LOCKS_DEFAULT);
     let cursor = query.cursor.as_deref();
@@ -122,7 +122,7 @@ pub(crate) async fn put(Call(app, caller): Call, Segment(Name(name)): Segment<Na
     responses((status = 204, description = "Released, or it was not held by this owner.")),
     extensions(("x-codes" = json!(["lock_lost"]))),
 )]
-pub(crate) async fn delete(Asked(app, caller, query): Asked, Segment(Name(name)): Segment<Name>) -> Answered {
+pub(crate) async fn delete(QueryCall(app, caller, query): QueryCall, Segment(Name(name)): Segment<Name>) -> Answered {
     access::check(&caller, Scope::Lock, &name)?;
     let query = Parameters::read(&query, &["owner", "fence"])?;
     app.engine.release_lock(&name, query.owner()?, query.fence()?).await?;
@@ -135,7 +135,7 @@ pub(crate) async fn delete(Asked(app, caller, query): Asked, Segment(Name(name))
     params(("owner" = Owner, Query, description = "The owner.")),
     responses((status = 200, description = "The number of jobs or locks.", body = Released)),
 )]
-pub(crate) async fn delete_all(Asked(app, caller, query): Asked) -> Answered {
+pub(crate) async fn delete_all(QueryCall(app, caller, query): QueryCall) -> Answered {
     // The owner's locks may have any names.
     access::check_all(&caller, Scope::Lock)?;
     let query = Parameters::read(&query, &["owner"])?;

@@ -3,15 +3,15 @@
 use crate::access::Scope;
 use crate::http::audit_log::Jobs;
 use crate::http::body::{Empty, One};
-use crate::http::call::{Asked, Call};
+use crate::http::call::{Call, QueryCall};
 use crate::http::etag;
 use crate::http::limits::ENTRY_ANSWER_BYTES;
 use crate::http::middleware::access;
 use crate::http::middleware::sending::Room;
 use crate::http::page::{self, Page, PageQuery};
+use crate::http::redaction;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
-use crate::http::shown;
 use axum::http::HeaderMap;
 use duetime_core::Error;
 use duetime_core::api::schema::{ETag, Star};
@@ -32,7 +32,7 @@ use std::sync::Arc;
     responses((status = 200, description = "A page.", body = Queues)),
     extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
-pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
+pub(crate) async fn list(QueryCall(app, caller, query): QueryCall) -> Answered {
     let (cursor, limit) = page::asked(&query)?;
     let room = Room::new(&app, limit * ENTRY_ANSWER_BYTES).await?;
     let mut queues: Vec<QueueStatus> = Vec::new();
@@ -54,7 +54,7 @@ pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
         }
     }
     let Page { mut shown, next_cursor } = page::cut(queues, |status| &status.queue, limit);
-    shown.iter_mut().for_each(|status| shown::queue(&caller, status));
+    shown.iter_mut().for_each(|status| redaction::queue(&caller, status));
     room.hold(reply::ok(&Queues { queues: shown, next_cursor })).await
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
 pub(crate) async fn get(Call(app, caller): Call, Segment(Name(queue)): Segment<Name>, headers: HeaderMap) -> Answered {
     access::check(&caller, Scope::Read, &queue)?;
     let (mut status, version) = app.engine.queue_versioned(&queue).await?;
-    shown::queue(&caller, &mut status);
+    redaction::queue(&caller, &mut status);
     status.target_held_until = app.target_held_until(&queue).map(Timestamp);
     Ok(reply::unless_known(reply::ok(&status), version, &headers))
 }
@@ -162,7 +162,7 @@ pub(crate) async fn purge(Call(app, caller): Call, Segment(Name(queue)): Segment
     responses((status = 200, description = "What was deleted. A repeat finds nothing.", body = DeletedQueue)),
     extensions(("x-codes" = json!(["queue_in_use"]))),
 )]
-pub(crate) async fn delete(Asked(app, caller, query): Asked, Segment(Name(queue)): Segment<Name>) -> Answered {
+pub(crate) async fn delete(QueryCall(app, caller, query): QueryCall, Segment(Name(queue)): Segment<Name>) -> Answered {
     access::check(&caller, Scope::Admin, &queue)?;
     let force = Parameters::read(&query, &["force"])?.force.unwrap_or(false);
     let deleted = app.engine.delete_queue(&queue, force).await?;

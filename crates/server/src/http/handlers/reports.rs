@@ -1,7 +1,7 @@
 //! Reports: completed work, due times and failures.
 
 use crate::access::Scope;
-use crate::http::call::Asked;
+use crate::http::call::QueryCall;
 use crate::http::middleware::access;
 use crate::http::reply::{self, Answered};
 use duetime_core::api::schema::QueueName;
@@ -20,7 +20,7 @@ use duetime_core::engine::READING_WAIT;
     ),
     responses((status = 200, description = "One point for each step.", body = History)),
 )]
-pub(crate) async fn history(Asked(app, caller, query): Asked) -> Answered {
+pub(crate) async fn history(QueryCall(app, caller, query): QueryCall) -> Answered {
     let query = Parameters::read(&query, &["queue", "span"])?;
     access::check_queue(&caller, Scope::Read, query.queue.as_deref())?;
     Ok(reply::ok(&app.engine.history(query.queue.as_deref(), query.span.unwrap_or_default())?))
@@ -38,7 +38,7 @@ pub(crate) async fn history(Asked(app, caller, query): Asked) -> Answered {
     responses((status = 200, description = "Jobs by due time.", body = DueCounts)),
     extensions(("x-codes" = json!(["stopping"]))),
 )]
-pub(crate) async fn due(Asked(app, caller, query): Asked) -> Answered {
+pub(crate) async fn due(QueryCall(app, caller, query): QueryCall) -> Answered {
     let Parameters { queue, .. } = Parameters::read(&query, &["queue"])?;
     access::check_queue(&caller, Scope::Read, queue.as_deref())?;
     Ok(reply::ok(&app.engine.due_counts(queue.as_deref(), READING_WAIT).await?))
@@ -54,7 +54,7 @@ pub(crate) async fn due(Asked(app, caller, query): Asked) -> Answered {
     responses((status = 200, description = "The groups, newest first.", body = Failures)),
     extensions(("x-codes" = json!(["stopping"]))),
 )]
-pub(crate) async fn failures(Asked(app, caller, query): Asked) -> Answered {
+pub(crate) async fn failures(QueryCall(app, caller, query): QueryCall) -> Answered {
     let Parameters { queue, .. } = Parameters::read(&query, &["queue"])?;
     access::check_queue(&caller, Scope::Read, queue.as_deref())?;
     Ok(reply::ok(&app.engine.failures(queue.as_deref(), READING_WAIT).await?))

@@ -14,7 +14,7 @@ use crate::http::middleware::sending::Room;
 use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
-use crate::http::{Peer, repeat, shown};
+use crate::http::{Peer, redaction, repeat};
 use axum::Extension;
 use duetime_core::api::schema::{ReserveOfQueue, TakeOfQueue};
 use duetime_core::api::{self, Reservation, Reserve, Take, Taken};
@@ -104,7 +104,7 @@ async fn answer(
         }
     };
     let mut reservation = reserved.map(Unclaimed::claim).unwrap_or_default();
-    reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
+    reservation.leases.iter_mut().for_each(|lease| redaction::job(caller, &mut lease.job));
     let refused = refusals(&mut reservation, unknown);
     Ok(room.hold_done(reply::told(language, Reservation::new(&reservation, refused))))
 }
@@ -164,7 +164,7 @@ async fn take_from(app: &App, caller: &Caller, language: Language, mut request: 
     let each = ENTRY_ANSWER_BYTES + shown_bytes(app.engine.payload_bytes_max());
     let room = Room::new(app, request.limit.saturating_mul(each).min(PAGE_ANSWER_BYTES)).await?;
     let mut reservation = app.engine.take(request).await?;
-    reservation.leases.iter_mut().for_each(|lease| shown::job(caller, &mut lease.job));
+    reservation.leases.iter_mut().for_each(|lease| redaction::job(caller, &mut lease.job));
     let refused = refusals(&mut reservation, unknown);
     Ok(room.hold_done(reply::told(language, Taken::new(&reservation, refused, app.engine.now()))))
 }

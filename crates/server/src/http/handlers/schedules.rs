@@ -6,20 +6,20 @@ use super::push;
 use crate::access::{Caller, Scope};
 use crate::http::app::App;
 use crate::http::body::{Empty, One};
-use crate::http::call::{Asked, Call};
+use crate::http::call::{Call, QueryCall};
 use crate::http::etag;
 use crate::http::middleware::access;
 use crate::http::middleware::sending::Room;
 use crate::http::page::{self, Page, PageQuery};
 use crate::http::problem::{Problem, refuse};
+use crate::http::redaction;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::{Name, Segment};
-use crate::http::shown;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use duetime_core::api::schema::{Key, Star};
 use duetime_core::api::{Nothing, Parameters, PauseBody, Pushed, Runs, ScheduleBody, Schedules, dry_run};
-use duetime_core::engine::Expected;
+use duetime_core::engine::Precondition;
 use duetime_core::limits::{NEXT_RUNS_SHOWN, SCHEDULES_BYTES_MAX};
 use duetime_core::schedule::ScheduleStatus;
 use duetime_core::{Error, NewJob};
@@ -35,7 +35,7 @@ const TRIES: u32 = 5;
     responses((status = 200, description = "A page.", body = Schedules)),
     extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
-pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
+pub(crate) async fn list(QueryCall(app, caller, query): QueryCall) -> Answered {
     // All are read.
     let room = Room::new(&app, SCHEDULES_BYTES_MAX).await?;
     let mut schedules = app.engine.schedules().await?;
@@ -43,7 +43,7 @@ pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
     let page = page::of(schedules, |status| &status.name, &query)?;
     let Page { mut shown, next_cursor } =
         page.within(|status| &status.name, |status| status.schedule.job.payload.len());
-    shown.iter_mut().for_each(|status| shown::schedule(&caller, status));
+    shown.iter_mut().for_each(|status| redaction::schedule(&caller, status));
     room.hold(reply::ok(&Schedules { schedules: shown, next_cursor })).await
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
     if !caller.may(Scope::Read, &status.schedule.job.queue) {
         return Err(Error::NoSchedule(name).into());
     }
-    shown::schedule(&caller, &mut status);
+    redaction::schedule(&caller, &mut status);
     Ok(reply::unless_known(reply::schedule(&status), status.version, &headers))
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn get(Call(app, caller): Call, Segment(Name(name)): Segment<Na
     responses((status = 200, description = "The runs, in order.", body = Runs)),
     extensions(("x-codes" = json!(["schedule_not_found"]))),
 )]
-pub(crate) async fn next(Asked(app, caller, query): Asked, Segment(Name(name)): Segment<Name>) -> Answered {
+pub(crate) async fn next(QueryCall(app, caller, query): QueryCall, Segment(Name(name)): Segment<Name>) -> Answered {
     let query = Parameters::read(&query, &["limit"])?;
     let status = app.engine.schedule(&name).await?;
     if !caller.may(Scope::Read, &status.schedule.job.queue) {
@@ -99,7 +99,7 @@ pub(crate) async fn next(Asked(app, caller, query): Asked, Segment(Name(name)): 
     extensions(("x-codes" = json!(["version_mismatch"]))),
 )]
 pub(crate) async fn put(
-    Asked(app, caller, query): Asked,
+    QueryCall(app, caller, query): QueryCall,
     Segment(Name(name)): Segment<Name>,
     headers: HeaderMap,
     body: One,
@@ -116,8 +116,10 @@ pub(crate) async fn put(
         tries -= 1;
         let expected = match present(&app, &caller, &name).await? {
             Present::Any => expected,
-            Present::Nothing => expected.check("schedule", &name, 0).map(|()| Expected::Nothing)?,
-            Present::Own(version) => expected.check("schedule", &name, version).map(|()| Expected::Version(version))?,
+            Present::Nothing => expected.check("schedule", &name, 0).map(|()| Precondition::Nothing)?,
+            Present::Own(version) => {
+                expected.check("schedule", &name, version).map(|()| Precondition::Version(version))?
+            }
             Present::Foreign => {
                 let detail = "a schedule with this name exists for another queue; choose another name";
                 return Err(refuse("forbidden", detail));
@@ -210,7 +212,7 @@ async fn change<T, F: Future<Output = Result<T, Error>>>(
     name: &Arc<str>,
     headers: &HeaderMap,
     check: impl Fn(&NewJob) -> Result<(), Problem>,
-    change: impl Fn(Expected) -> F,
+    change: impl Fn(Precondition) -> F,
 ) -> Result<T, Problem> {
     let expected = etag::expected(headers)?;
     let mut tries = TRIES;
@@ -222,7 +224,7 @@ async fn change<T, F: Future<Output = Result<T, Error>>>(
         }
         expected.check("schedule", name, version)?;
         check(&schedule.job)?;
-        match change(Expected::Version(version)).await {
+        match change(Precondition::Version(version)).await {
             // It changed after it was read.
             Err(Error::Changed { .. }) if tries > 0 => {}
             changed => return Ok(changed?),
@@ -246,7 +248,7 @@ pub(crate) async fn delete(
     let expected = etag::expected(&headers)?;
     let expected = match present(&app, &caller, &name).await? {
         Present::Any => expected,
-        Present::Own(version) => expected.check("schedule", &name, version).map(|()| Expected::Version(version))?,
+        Present::Own(version) => expected.check("schedule", &name, version).map(|()| Precondition::Version(version))?,
         Present::Nothing | Present::Foreign => return Err(Error::NoSchedule(name).into()),
     };
     app.engine.delete_schedule_if(&name, expected).await?;

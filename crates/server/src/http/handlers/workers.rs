@@ -1,7 +1,7 @@
 //! Workers, as this server knows them.
 
 use crate::access::Scope;
-use crate::http::call::Asked;
+use crate::http::call::QueryCall;
 use crate::http::limits::ENTRY_ANSWER_BYTES;
 use crate::http::middleware::sending::Room;
 use crate::http::page::{self, PageQuery};
@@ -19,7 +19,7 @@ use duetime_core::api::Workers;
     responses((status = 200, description = "A page.", body = Workers)),
     extensions(("x-codes" = json!(["too_many_bodies"]))),
 )]
-pub(crate) async fn list(Asked(app, caller, query): Asked) -> Answered {
+pub(crate) async fn list(QueryCall(app, caller, query): QueryCall) -> Answered {
     let (cursor, limit) = page::asked(&query)?;
     let room = Room::new(&app, limit * ENTRY_ANSWER_BYTES).await?;
     let workers = app.engine.workers(cursor.as_deref(), limit, |queue| caller.may(Scope::Read, queue));

@@ -20,10 +20,10 @@ pub(crate) struct Heads<S> {
 
 /// The head of the request that a connection is at.
 #[derive(Clone, Debug)]
-pub(crate) struct Head(Arc<Mutex<Counted>>);
+pub(crate) struct Head(Arc<Mutex<HeadState>>);
 
 #[derive(Debug)]
-struct Counted {
+struct HeadState {
     share: Share,
     /// Bytes read of it, and of what came before it in the same read.
     read: usize,
@@ -45,7 +45,7 @@ impl Head {
         self.counted().is_complete = false;
     }
 
-    fn counted(&self) -> MutexGuard<'_, Counted> {
+    fn counted(&self) -> MutexGuard<'_, HeadState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +66,7 @@ impl Head {
 
 impl<S> Heads<S> {
     pub(crate) fn new(stream: S, account: &Account) -> Self {
-        let counted = Counted { share: account.strangers.share(), read: 0, is_complete: false };
+        let counted = HeadState { share: account.strangers.share(), read: 0, is_complete: false };
         Self { stream, head: Head(Arc::new(Mutex::new(counted))) }
     }
 

@@ -1,6 +1,6 @@
 //! The claim log: which jobs are being taken, in beanstalkd itself.
 
-use super::scan::{Found, due_here};
+use super::scan::{Candidate, due_here};
 use super::stats::JobStats;
 use super::wire::{Body, Commands};
 use super::{Beanstalkd, CLAIMS, unexpected};
@@ -31,15 +31,15 @@ struct Record {
     claim: String,
     /// The queue, if it is not named like the tube. So a run with another `--to` finishes a claim as it began.
     to: Option<Arc<str>>,
-    jobs: Vec<Listed>,
+    jobs: Vec<ClaimEntry>,
 }
 
 /// A job of a claim: its id, when it is due, and how often it will have been reserved once it is buried.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Listed(u64, Option<Millis>, u64);
+struct ClaimEntry(u64, Option<Millis>, u64);
 
 /// A job that is buried for a claim.
-pub(super) struct Held {
+pub(super) struct ClaimedJob {
     /// The id of the job that is the claim.
     pub(super) claim: u64,
     pub(super) id: u64,
@@ -61,17 +61,17 @@ pub(super) fn room(job_bytes: usize) -> Result<usize, Failure> {
 
 impl Beanstalkd {
     /// Claims jobs: writes down which, then buries them.
-    pub(super) async fn bury(&mut self, mut found: Vec<Found>) -> Done<Vec<Claim>> {
+    pub(super) async fn bury(&mut self, mut found: Vec<Candidate>) -> Done<Vec<Claim>> {
         if found.is_empty() {
             return Ok(Vec::new());
         }
         let mut records = Vec::new();
         let mut puts = Commands::from_iter([format!("use {CLAIMS}")]);
         while !found.is_empty() {
-            let part: Vec<Found> = found.drain(..found.len().min(self.claim_jobs)).collect();
-            let listed = |found: &Found| {
+            let part: Vec<Candidate> = found.drain(..found.len().min(self.claim_jobs)).collect();
+            let listed = |found: &Candidate| {
                 let reserves = found.stats.reserves + u64::from(found.body.is_none());
-                Listed(found.stats.id, found.due_here, reserves)
+                ClaimEntry(found.stats.id, found.due_here, reserves)
             };
             let record = Record { claim: fresh_id(), to: self.to.clone(), jobs: part.iter().map(listed).collect() };
             puts.add_put(DELAY_S, TTR_S, &serde_json::to_vec(&record).map_err(Failure::from)?);
@@ -87,10 +87,10 @@ impl Beanstalkd {
     }
 
     /// Buries the jobs of a claim that is written down.
-    async fn hold(&mut self, claim: u64, record: &Record, found: Vec<Found>, is_replay: bool) -> Done<Vec<Claim>> {
+    async fn hold(&mut self, claim: u64, record: &Record, found: Vec<Candidate>, is_replay: bool) -> Done<Vec<Claim>> {
         // While this connection lives, no other run takes the claim for one that is left.
         let mut commands = Commands::from_iter([format!("reserve-job {claim}")]);
-        for Found { stats: JobStats { id, priority, state, .. }, body, .. } in &found {
+        for Candidate { stats: JobStats { id, priority, state, .. }, body, .. } in &found {
             if state == "buried" {
                 commands.add(format_args!("peek {id}"));
             } else {
@@ -102,7 +102,7 @@ impl Beanstalkd {
         }
         let mut replies = self.ask(&commands).await?.into_iter().skip(1);
         let mut claims = Vec::new();
-        for Found { stats, body, due_here } in found {
+        for Candidate { stats, body, due_here } in found {
             let is_buried = stats.state == "buried";
             let body = match body {
                 None => replies.next().and_then(|reply| Some(reply.job()?.1)),
@@ -115,7 +115,7 @@ impl Beanstalkd {
                 continue;
             };
             let id: Arc<str> = format!("adopt-{}-{}", record.claim, stats.id).into();
-            self.held.insert(id.clone(), Held { claim, id: stats.id, priority: stats.priority, due_here });
+            self.held.insert(id.clone(), ClaimedJob { claim, id: stats.id, priority: stats.priority, due_here });
             let is_fresh = stats.releases == 0 && due_here.is_none();
             let late_ms = is_fresh.then(|| stats.age_s.saturating_sub(stats.delay_s) * SECOND_MS);
             claims.push(Claim { id, job: job(&stats, body, record.to.clone()), due_here, late_ms, is_replay });
@@ -147,18 +147,18 @@ impl Beanstalkd {
                 let text = format!("the job {claim} in the tube {CLAIMS} was not written by `duetime adopt`");
                 Failure::error(text).hint("look at it, then delete it")
             })?;
-            let stats = record.jobs.iter().map(|Listed(id, ..)| format!("stats-job {id}"));
+            let stats = record.jobs.iter().map(|ClaimEntry(id, ..)| format!("stats-job {id}"));
             let replies = self.ask(&stats.collect()).await?;
-            let found = replies.iter().zip(&record.jobs).filter_map(|(reply, &Listed(_, due, reserves))| {
+            let found = replies.iter().zip(&record.jobs).filter_map(|(reply, &ClaimEntry(_, due, reserves))| {
                 let stats = JobStats::read(reply)?;
                 let is_open = match &*stats.state {
                     // Otherwise a worker has buried it since.
                     "buried" => stats.reserves == reserves,
                     state => matches!(state, "ready" | "delayed"),
                 };
-                is_open.then(|| Found { due_here: due.max(due_here(&stats)), stats, body: None })
+                is_open.then(|| Candidate { due_here: due.max(due_here(&stats)), stats, body: None })
             });
-            let found: Vec<Found> = found.collect();
+            let found: Vec<Candidate> = found.collect();
             let (claim, record) = self.renewed(claim, record, &found).await?;
             let claims = self.hold(claim, &record, found, true).await?;
             if !claims.is_empty() {
@@ -168,12 +168,12 @@ impl Beanstalkd {
     }
 
     /// The claim with the numbers of reserves that jobs will have once they are buried again: its job is replaced before that.
-    async fn renewed(&mut self, claim: u64, mut record: Record, found: &[Found]) -> Done<(u64, Record)> {
+    async fn renewed(&mut self, claim: u64, mut record: Record, found: &[Candidate]) -> Done<(u64, Record)> {
         if found.iter().all(|found| found.stats.state == "buried") {
             return Ok((claim, record));
         }
-        let listed = |Found { stats, due_here, .. }: &Found| {
-            Listed(stats.id, *due_here, stats.reserves + u64::from(stats.state != "buried"))
+        let listed = |Candidate { stats, due_here, .. }: &Candidate| {
+            ClaimEntry(stats.id, *due_here, stats.reserves + u64::from(stats.state != "buried"))
         };
         record.jobs = found.iter().map(listed).collect();
         let mut put = Commands::from_iter([format!("use {CLAIMS}")]);

@@ -16,7 +16,7 @@ use crate::cli::adopt::options::Options;
 use crate::cli::exit::{Failure, Result};
 use crate::cli::output::note;
 use async_trait::async_trait;
-use claims::Held;
+use claims::ClaimedJob;
 use duetime_core::model::name;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(super) struct Beanstalkd {
     /// Jobs that cannot be taken.
     stuck: HashSet<u64>,
     /// Jobs that are buried for a claim, by the claim's id.
-    held: HashMap<Arc<str>, Held>,
+    held: HashMap<Arc<str>, ClaimedJob>,
     /// How many of these belong to a claim, by the id of its job.
     open: HashMap<u64, usize>,
 }
@@ -258,7 +258,7 @@ impl Source for Beanstalkd {
     async fn put_back(&mut self, claims: &[Arc<str>]) -> Done {
         let mut commands = Commands::default();
         for claim in claims {
-            let Some(Held { claim, id, priority, due_here }) = self.held.remove(claim) else { continue };
+            let Some(ClaimedJob { claim, id, priority, due_here }) = self.held.remove(claim) else { continue };
             let left_s = due_here.map_or(0, |at| at.saturating_sub(crate::cli::time::now()).div_ceil(1_000));
             commands.add(format_args!("reserve-job {id}"));
             commands.add(format_args!("release {id} {priority} {left_s}"));

@@ -1,13 +1,13 @@
 //! Ready jobs: reserved as a worker reserves them, many at a time.
 
-use super::scan::Found;
+use super::scan::Candidate;
 use super::stats::JobStats;
 use super::{Beanstalkd, unexpected};
 use crate::cli::adopt::source::Done;
 
 impl Beanstalkd {
     /// Reserves ready jobs of the watched tubes.
-    pub(super) async fn reserve_ready(&mut self) -> Done<Vec<Found>> {
+    pub(super) async fn reserve_ready(&mut self) -> Done<Vec<Candidate>> {
         let mut reserved: Vec<_> = self.first.take().into_iter().collect();
         if self.wanted.is_empty() {
             return Ok(Vec::new());
@@ -24,7 +24,7 @@ impl Beanstalkd {
         let found = replies.iter().zip(reserved).filter_map(|(reply, (_, body))| {
             // A job whose time to run is over may be gone by now.
             let stats = JobStats::read(reply)?;
-            Some(Found { stats, body: Some(body), due_here: None })
+            Some(Candidate { stats, body: Some(body), due_here: None })
         });
         Ok(found.collect())
     }

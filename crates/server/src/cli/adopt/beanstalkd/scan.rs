@@ -18,7 +18,7 @@ const BLOCK: u64 = 256;
 const TUBES: usize = 16;
 
 /// A job that may be claimed.
-pub(super) struct Found {
+pub(super) struct Candidate {
     pub(super) stats: JobStats,
     /// Its body, if this connection has reserved it.
     pub(super) body: Option<Body>,
@@ -34,7 +34,7 @@ pub(super) fn due_here(stats: &JobStats) -> Option<Millis> {
 
 impl Beanstalkd {
     /// Some of the jobs that are delayed, or ready in a paused tube; none if there are no more.
-    pub(super) async fn scan(&mut self) -> Done<Vec<Found>> {
+    pub(super) async fn scan(&mut self) -> Done<Vec<Candidate>> {
         let tubes: Vec<String> = self.wanted.iter().cloned().collect();
         for some in tubes.chunks(TUBES) {
             let peeks = |tube| [format!("use {tube}"), "peek-delayed".to_owned(), "peek-ready".to_owned()];
@@ -52,8 +52,8 @@ impl Beanstalkd {
                     && !self.stuck.contains(&stats.id)
             };
             let known = replies.iter().filter_map(JobStats::read).filter(is_wanted).take(self.batch_jobs);
-            let found: Vec<Found> =
-                known.map(|stats| Found { due_here: due_here(&stats), body: None, stats }).collect();
+            let found: Vec<Candidate> =
+                known.map(|stats| Candidate { due_here: due_here(&stats), body: None, stats }).collect();
             if found.is_empty() {
                 // It has gone since.
                 self.stuck.insert(head);

@@ -15,7 +15,7 @@ mod tests;
 
 use super::hand_back::{HandBack, check_no_circle};
 use super::layout::{BATCH, Layout, RedisSource};
-use super::redis::{Claimed, Redis, check_slot};
+use super::redis::{ClaimResult, Redis, check_slot};
 use super::source::{Done, Look, Step, tag};
 use crate::cli::adopt::options::Options;
 use crate::cli::exit::{Failure, Result};
@@ -162,7 +162,7 @@ impl Layout for Bullmq {
     }
 
     /// Goes through all places, again and again until it claims nothing from one end to the other.
-    async fn claim(&mut self, redis: &mut Redis, _step: Step) -> Done<Claimed> {
+    async fn claim(&mut self, redis: &mut Redis, _step: Step) -> Done<ClaimResult> {
         loop {
             let Some(&place) = self.places().0.get(self.place) else {
                 (self.place, self.offset) = (0, 0);
@@ -170,7 +170,7 @@ impl Layout for Bullmq {
                     continue;
                 }
                 self.has_gone_through = true;
-                return Ok(Claimed { now: redis.now().await?, wait_ms: 0, ..Claimed::default() });
+                return Ok(ClaimResult { now: redis.now().await?, wait_ms: 0, ..ClaimResult::default() });
             };
             let key = self.key(place.name);
             let arguments = (&self.base, place.name, self.offset, BATCH);

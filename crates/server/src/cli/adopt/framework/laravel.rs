@@ -3,12 +3,12 @@
 //! The list has ready jobs, and `:notify` an entry for each that wakes a worker. Sorted sets have delayed jobs and reserved ones; Laravel's
 //! workers move members that are due from these to the list. `Illuminate\Queue\LuaScripts` is the model of the scripts here.
 
-use super::survey::{Survey, Taken};
+use super::survey::{Selection, Survey};
 use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::hand_back::{HandBack, check_no_circle};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::options::Options;
-use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
+use crate::cli::adopt::redis::{ClaimResult, Redis, hashed, is_cluster};
 use crate::cli::adopt::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
 use crate::deliver::{LARAVEL, check_laravel};
@@ -128,9 +128,9 @@ impl Layout for Laravel {
         let mut survey = Survey::begin(redis).await?;
         let is_handed_back = self.hand_back.is_some();
         survey.list(&list, is_handed_back.then_some("ready, for Laravel's workers")).await?;
-        survey.set(&delayed, Taken::All).await?;
+        survey.set(&delayed, Selection::All).await?;
         let why = "reserved by Laravel's workers";
-        survey.set(&reserved, if is_handed_back { Taken::None(why) } else { Taken::Due(why) }).await?;
+        survey.set(&reserved, if is_handed_back { Selection::None(why) } else { Selection::Due(why) }).await?;
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let mut look = survey.end(LAYOUT, is_first, |texts| self.read(texts))?;
         if let Some(hand_back) = &self.hand_back {
@@ -152,7 +152,7 @@ impl Layout for Laravel {
         }
     }
 
-    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<ClaimResult> {
         let which = if step == Step::Drain { "all" } else { "due" };
         let parts = if self.hand_back.is_some() { "delayed" } else { "list" };
         redis.claim(CLAIM, &self.names(), (which, BATCH, parts)).await

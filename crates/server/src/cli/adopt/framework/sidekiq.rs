@@ -3,12 +3,12 @@
 //! Lists `queue:NAME` contain ready jobs, the next one at their right end; the set `queues` contains their names. The sorted
 //! sets `schedule` and `retry` contain jobs for later, whose JSON names their queue. `dead` is not touched.
 
-use super::survey::{Survey, Taken};
+use super::survey::{Selection, Survey};
 use super::{Texts, claimed, due, kind, object, tags};
 use crate::cli::adopt::hand_back::{HandBack, check_no_circle};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::options::Options;
-use crate::cli::adopt::redis::{Claimed, Redis, START, is_cluster};
+use crate::cli::adopt::redis::{ClaimResult, Redis, START, is_cluster};
 use crate::cli::adopt::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
 use crate::deliver::SIDEKIQ;
@@ -147,8 +147,8 @@ impl Sidekiq {
 impl Layout for Sidekiq {
     async fn look(&mut self, redis: &Redis) -> Done<Look> {
         let mut survey = Survey::begin(redis).await?;
-        survey.set(&self.key("schedule"), Taken::All).await?;
-        survey.set(&self.key("retry"), Taken::All).await?;
+        survey.set(&self.key("schedule"), Selection::All).await?;
+        survey.set(&self.key("retry"), Selection::All).await?;
         let queues = self.key("queues");
         if survey.has(&queues, "set").await? {
             let names: Vec<Vec<u8>> = redis.call("SMEMBERS", &queues).await?;
@@ -163,7 +163,7 @@ impl Layout for Sidekiq {
         for name in &self.names {
             survey.list(&self.list(name), why_left).await?;
         }
-        survey.set(&self.key("dead"), Taken::None("dead: Sidekiq has given up on them")).await?;
+        survey.set(&self.key("dead"), Selection::None("dead: Sidekiq has given up on them")).await?;
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let mut look = survey.end(LAYOUT, is_first, |texts| self.read(texts))?;
         if let Some(hand_back) = &self.hand_back {
@@ -187,7 +187,7 @@ impl Layout for Sidekiq {
         Ok(())
     }
 
-    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<ClaimResult> {
         let which = if step == Step::Drain { "all" } else { "due" };
         let lists = if self.hand_back.is_some() { String::new() } else { self.list("") };
         loop {

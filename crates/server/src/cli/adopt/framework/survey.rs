@@ -16,7 +16,7 @@ const NAMED_MAX: usize = 10;
 
 /// The members of a sorted set that are taken, and why the others stay.
 #[derive(Clone, Copy)]
-pub(super) enum Taken<'a> {
+pub(super) enum Selection<'a> {
     All,
     /// Members that are due.
     Due(&'a str),
@@ -76,23 +76,23 @@ impl<'a> Survey<'a> {
     }
 
     /// Looks at a sorted set whose scores are seconds.
-    pub(super) async fn set(&mut self, key: &str, taken: Taken<'_>) -> Done {
+    pub(super) async fn set(&mut self, key: &str, taken: Selection<'_>) -> Done {
         if !self.has(key, "zset").await? {
             return Ok(());
         }
         let all: u64 = self.redis.call("ZCARD", key).await?;
-        let until_ms = if let Taken::Beyond(ms, _) = taken { self.now.saturating_add(ms) } else { self.now };
+        let until_ms = if let Selection::Beyond(ms, _) = taken { self.now.saturating_add(ms) } else { self.now };
         let due = self.due(key, until_ms).await?;
         let others = all.saturating_sub(due);
         let (due, later, left, why) = match taken {
-            Taken::All => (due, others, 0, None),
-            Taken::Due(why) => (due, 0, others, Some(why)),
-            Taken::Beyond(_, why) => (0, others, due, Some(why)),
-            Taken::None(why) => (0, 0, all, Some(why)),
+            Selection::All => (due, others, 0, None),
+            Selection::Due(why) => (due, 0, others, Some(why)),
+            Selection::Beyond(_, why) => (0, others, due, Some(why)),
+            Selection::None(why) => (0, 0, all, Some(why)),
         };
         let why_left = why.filter(|_| left > 0).map(str::to_owned);
         self.parts.push(Part { name: key.to_owned(), due, later, left, why_left, ..Part::default() });
-        if !matches!(taken, Taken::All | Taken::Beyond(..)) {
+        if !matches!(taken, Selection::All | Selection::Beyond(..)) {
             return Ok(());
         }
         for [from, to] in ENDS {

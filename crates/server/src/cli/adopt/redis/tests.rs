@@ -23,7 +23,7 @@ async fn a_claim_is_replayed_until_it_is_done_or_put_back() {
     let mut add = redis::cmd("ZADD");
     add.arg(key).arg("1.5").arg(&odd).arg(2).arg("b").arg(3).arg("c");
     let _: Value = redis.ask(&add).await.unwrap();
-    let Claimed { logged: claimed, now, wait_ms, .. } = redis.claim(TAKE, &[key], ("+inf", 2)).await.unwrap();
+    let ClaimResult { logged: claimed, now, wait_ms, .. } = redis.claim(TAKE, &[key], ("+inf", 2)).await.unwrap();
     let parts: Vec<_> = claimed.iter().map(|(_, parts)| parts.clone()).collect();
     let part = |member: &[u8], score: &[u8]| vec![key.to_vec(), member.to_vec(), score.to_vec()];
     assert_eq!(parts, [part(&odd, b"1.5"), part(b"b", b"2")]);

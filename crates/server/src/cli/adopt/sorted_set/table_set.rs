@@ -8,7 +8,7 @@
 
 use super::{Done, PUT_BACK, SetArgs, SortedSet};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
-use crate::cli::adopt::redis::{Claimed, Logged, Redis};
+use crate::cli::adopt::redis::{ClaimResult, LogEntries, Redis};
 use crate::cli::adopt::source::{Look, Step, Trouble};
 use crate::cli::exit::Result;
 use async_trait::async_trait;
@@ -91,7 +91,7 @@ impl TableSet {
     }
 
     /// Reads the rows of claims that are not settled, and settles them. Answers those that are jobs.
-    async fn settle(&self, redis: &mut Redis, mut logged: Vec<Logged>) -> Done<Vec<Logged>> {
+    async fn settle(&self, redis: &mut Redis, mut logged: Vec<LogEntries>) -> Done<Vec<LogEntries>> {
         let is_open = |texts: &[Vec<u8>]| texts.last().is_some_and(|text| text == OPEN);
         let open = || logged.iter().filter(|(_, texts)| is_open(texts));
         if open().next().is_none() {
@@ -111,8 +111,8 @@ impl TableSet {
     }
 
     /// Claims the jobs among the next members.
-    async fn claim_page(&mut self, redis: &mut Redis, step: Step) -> Done<(usize, Claimed)> {
-        let Some(range) = self.set.range(redis, step).await? else { return Ok((0, Claimed::default())) };
+    async fn claim_page(&mut self, redis: &mut Redis, step: Step) -> Done<(usize, ClaimResult)> {
+        let Some(range) = self.set.range(redis, step).await? else { return Ok((0, ClaimResult::default())) };
         let (_, per_second, _, ahead_ms) = range;
         let arguments = (PEEK, 1, &self.set.key, per_second, ahead_ms, self.passed, self.lap, BATCH);
         let (now, wait_ms, passed, next, again): (Millis, u64, usize, Vec<Vec<u8>>, Vec<Vec<u8>>) =
@@ -121,7 +121,7 @@ impl TableSet {
         let members = || next.iter().chain(&again).map(Vec::as_slice);
         let jobs = self.jobs(members()).await?;
         let picked: Vec<&[u8]> = members().filter(|member| jobs.contains(*member)).collect();
-        let mut claimed = Claimed { now, wait_ms, ..Claimed::default() };
+        let mut claimed = ClaimResult { now, wait_ms, ..ClaimResult::default() };
         if !picked.is_empty() {
             let logged = redis.claim(PICK, &self.keys(), (range, picked)).await?.logged;
             claimed.logged = self.settle(redis, logged).await?;
@@ -188,7 +188,7 @@ impl Layout for TableSet {
         Ok(look)
     }
 
-    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<ClaimResult> {
         loop {
             let (looked_at, mut claimed) = self.claim_page(redis, step).await?;
             self.has_taken |= !claimed.logged.is_empty();
@@ -212,7 +212,7 @@ impl Layout for TableSet {
     }
 
     /// A run that was killed may have left some that are not settled.
-    async fn replayed(&mut self, redis: &mut Redis, logged: Vec<Logged>) -> Done<Vec<Logged>> {
+    async fn replayed(&mut self, redis: &mut Redis, logged: Vec<LogEntries>) -> Done<Vec<LogEntries>> {
         self.settle(redis, logged).await
     }
 

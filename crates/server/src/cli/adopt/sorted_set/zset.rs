@@ -7,7 +7,7 @@
 
 use super::{Done, PUT_BACK, SetArgs, SortedSet};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
-use crate::cli::adopt::redis::{Claimed, Redis, hashed, is_cluster};
+use crate::cli::adopt::redis::{ClaimResult, Redis, hashed, is_cluster};
 use crate::cli::adopt::source::{Look, Step, Trouble};
 use crate::cli::exit::{Failure, Result};
 use crate::cli::output::note;
@@ -135,10 +135,10 @@ impl Layout for Zset {
         Ok(look)
     }
 
-    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<ClaimResult> {
         let begin = Instant::now();
         loop {
-            let Some(range) = self.set.range(redis, step).await? else { return Ok(Claimed::default()) };
+            let Some(range) = self.set.range(redis, step).await? else { return Ok(ClaimResult::default()) };
             let claimed = redis.claim(TAKE, &self.keys(), (range, BATCH, LOCKED_MS)).await?;
             let is_locked = self.lock.is_some() && claimed.logged.is_empty() && claimed.wait_ms == LOCKED_MS;
             self.note(is_locked);

@@ -35,7 +35,7 @@ pub(super) struct Process {
 }
 
 /// The result of a command.
-pub(super) struct Ended {
+pub(super) struct Exit {
     /// Its end.
     pub(super) status: ExitStatus,
     /// The end of its standard error.
@@ -88,14 +88,14 @@ impl Process {
     }
 
     /// The result, once the command has ended.
-    pub(super) async fn ended(mut self, status: ExitStatus) -> Ended {
+    pub(super) async fn ended(mut self, status: ExitStatus) -> Exit {
         self.group.over();
         let message = self.errors.finish().await.text();
         let output = match self.output {
             Some(pipe) => pipe.finish().await.whole(),
             None => None,
         };
-        Ended { status, message, output }
+        Exit { status, message, output }
     }
 }
 

@@ -16,7 +16,7 @@ fn start(script: &str, payload: &[u8], output_bytes_max: Option<usize>) -> Proce
     Process::start(&program, vec![("DUETIME_ID", "7".to_owned())], Payload::from(payload), output_bytes_max).unwrap()
 }
 
-async fn ended(mut process: Process) -> Ended {
+async fn ended(mut process: Process) -> Exit {
     let status = tokio::time::timeout(LONG, process.wait()).await.expect("it hangs").unwrap();
     tokio::time::timeout(LONG, process.ended(status)).await.expect("its pipes hang")
 }

@@ -7,11 +7,11 @@
 //! those that are due later than now and a safety distance, by which a listener's clock may be ahead of the clock of Redis.
 //! The time between its two commands does not matter.
 
-use super::survey::{Survey, Taken};
+use super::survey::{Selection, Survey};
 use super::{Texts, due, instant, tags};
 use crate::cli::adopt::layout::{BATCH, Layout, RedisSource};
 use crate::cli::adopt::options::Options;
-use crate::cli::adopt::redis::{Claimed, Redis, check_slot};
+use crate::cli::adopt::redis::{ClaimResult, Redis, check_slot};
 use crate::cli::adopt::source::{Done, Look, Step, tag};
 use crate::cli::exit::{Failure, Result};
 use crate::cli::output::snippet;
@@ -143,14 +143,14 @@ impl Layout for MessageQueue {
         let safety = self.safety;
         let mut survey = Survey::begin(redis).await?;
         if self.is_stopped {
-            survey.set(&delayed, Taken::All).await?;
+            survey.set(&delayed, Selection::All).await?;
         } else {
             let why = format!("due within {safety}, left to the listener");
-            survey.set(&delayed, Taken::Beyond(safety.0, &why)).await?;
+            survey.set(&delayed, Selection::Beyond(safety.0, &why)).await?;
         }
         let overdue = survey.due(&delayed, survey.now.saturating_sub(safety.0)).await?;
         survey.list(&list, None).await?;
-        let taken = if self.is_stopped { Taken::Due("running") } else { Taken::None("running") };
+        let taken = if self.is_stopped { Selection::Due("running") } else { Selection::None("running") };
         survey.set(&reserved, taken).await?;
         let is_first = !std::mem::replace(&mut self.has_looked, true);
         let others = "Laravel's queues use keys with the same names; see `duetime adopt laravel`";
@@ -173,7 +173,7 @@ impl Layout for MessageQueue {
         Ok(look)
     }
 
-    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<Claimed> {
+    async fn claim(&mut self, redis: &mut Redis, step: Step) -> Done<ClaimResult> {
         redis.claim(CLAIM, &self.keys(), (BATCH, self.safety.0, self.is_stopped, step == Step::Drain)).await
     }
 

@@ -52,13 +52,13 @@ impl fmt::Display for Origin {
 }
 
 /// The values given for an option.
-pub(super) struct Given {
+pub(super) struct OptionValues {
     pub(super) values: Vec<OsString>,
     pub(super) from: Origin,
     is_switch: bool,
 }
 
-impl Given {
+impl OptionValues {
     pub(super) fn new(values: Vec<OsString>, from: Origin, is_switch: bool) -> Self {
         Self { values, from, is_switch }
     }

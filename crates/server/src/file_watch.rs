@@ -16,7 +16,7 @@ type Mark = Option<(SystemTime, u64, u64)>;
 
 /// Files, and the value that was read from them.
 #[derive(Debug, Default)]
-pub(crate) struct Watched<T> {
+pub(crate) struct FileWatch<T> {
     what: &'static str,
     files: Vec<PathBuf>,
     current: watch::Sender<T>,
@@ -24,7 +24,7 @@ pub(crate) struct Watched<T> {
     seen: Mutex<Vec<Mark>>,
 }
 
-impl<T: Clone> Watched<T> {
+impl<T: Clone> FileWatch<T> {
     /// Reads the files. `what` names the value in the log.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ mod tests {
         let file = folder.path().join("a");
         let read = |files: &[PathBuf]| std::fs::read_to_string(&files[0]);
         std::fs::write(&file, "one").unwrap();
-        let watched = Watched::open("words", [file], |files| {
+        let watched = FileWatch::open("words", [file], |files| {
             let before = read(files);
             std::fs::write(&files[0], "the second").unwrap();
             before

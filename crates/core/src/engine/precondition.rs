@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The precondition of a change to a schedule, or to a queue's settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Expected {
+pub enum Precondition {
     /// No precondition.
     #[default]
     Anything,
@@ -17,7 +17,7 @@ pub enum Expected {
     Version(u64),
 }
 
-impl Expected {
+impl Precondition {
     /// Checks it. `kind` is `schedule` or `queue`; 0 means that there is none.
     ///
     /// # Errors
@@ -39,12 +39,12 @@ mod tests {
 
     #[test]
     fn what_is_there_is_compared() {
-        let passes = |expected: Expected| [0, 7, 8].map(|current| expected.check("queue", "q", current).is_ok());
-        assert_eq!(passes(Expected::Anything), [true, true, true]);
-        assert_eq!(passes(Expected::Nothing), [true, false, false]);
-        assert_eq!(passes(Expected::Something), [false, true, true]);
-        assert_eq!(passes(Expected::Version(7)), [false, true, false]);
-        let error = Expected::Version(7).check("queue", "q", 8).unwrap_err();
+        let passes = |expected: Precondition| [0, 7, 8].map(|current| expected.check("queue", "q", current).is_ok());
+        assert_eq!(passes(Precondition::Anything), [true, true, true]);
+        assert_eq!(passes(Precondition::Nothing), [true, false, false]);
+        assert_eq!(passes(Precondition::Something), [false, true, true]);
+        assert_eq!(passes(Precondition::Version(7)), [false, true, false]);
+        let error = Precondition::Version(7).check("queue", "q", 8).unwrap_err();
         assert_eq!(error, Error::Changed { kind: "queue", name: Arc::from("q"), current: 8 });
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Something that happened to a job, as it is counted.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::engine) enum Observed {
+pub(in crate::engine) enum Observation {
     Pushed,
     Imported,
     /// With its lateness in milliseconds, if that is meaningful: since its due time, or since it was made if that is later.
@@ -28,7 +28,7 @@ pub(in crate::engine) enum Observed {
     Deleted,
 }
 
-impl Observed {
+impl Observation {
     /// A job was leased, or taken.
     pub(in crate::engine) fn started(job: &Job) -> Self {
         let started_at = job.started_at.unwrap_or(job.due_at);
@@ -83,7 +83,7 @@ impl<'a> Subject<'a> {
         Self { queue, id, kind: kind.as_ref(), state, attempt: *attempt, due_at: *due_at }
     }
 
-    pub(in crate::engine) fn transition(self, event: Observed, at: Millis) -> Option<Arc<Transition>> {
+    pub(in crate::engine) fn transition(self, event: Observation, at: Millis) -> Option<Arc<Transition>> {
         let Self { queue, id, kind, state, attempt, due_at } = self;
         let waits = matches!(state, State::Scheduled | State::Ready);
         Some(Arc::new(Transition {

@@ -31,13 +31,13 @@ pub(super) struct Lease {
 
 /// All that one connection holds.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct LeaseTable {
     by_id: HashMap<JobId, Lease>,
     deadlines: BTreeSet<(Instant, JobId)>,
     renewals: BTreeSet<(Instant, JobId)>,
 }
 
-impl Held {
+impl LeaseTable {
     /// Holds a lease of this job, for this time to run from now on.
     pub(super) fn add(&mut self, job: &Job, ttr: Duration, now: Instant) {
         let (receipt, tube, marks) = (job.receipt(), job.queue.clone(), job.options().marks.clone());
@@ -143,7 +143,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_long_time_to_run_is_renewed_up_to_its_deadline() {
-        let (mut held, begin) = (Held::default(), Instant::now());
+        let (mut held, begin) = (LeaseTable::default(), Instant::now());
         let hours = |hours: u64| Duration::from_secs(hours * 3_600);
         held.add(&job(1), hours(20), begin);
         held.add(&job(2), hours(12), begin);
@@ -161,7 +161,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn deadlines_come_in_order() {
-        let (mut held, begin) = (Held::default(), Instant::now());
+        let (mut held, begin) = (LeaseTable::default(), Instant::now());
         (1..=3).for_each(|n| held.add(&job(n), Duration::from_secs(10 - n), begin));
         assert_eq!(held.soonest(begin), Some(begin + Duration::from_secs(7)));
         assert_eq!(held.remove(receipt(3).id).unwrap().receipt, receipt(3));

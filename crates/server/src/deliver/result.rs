@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// The result of one delivery.
 #[derive(Clone, Debug)]
-pub(crate) struct Delivered {
+pub(crate) struct DeliveryResult {
     /// Of the job.
     pub(crate) outcome: Outcome,
     /// Of the target.
@@ -37,7 +37,7 @@ pub(crate) enum Sign {
     None,
 }
 
-impl Delivered {
+impl DeliveryResult {
     /// It was taken; this is kept as the job's result.
     pub(super) fn taken(result: &impl Serialize) -> Self {
         let result = serde_json::to_vec(result).ok().map(Payload::from);

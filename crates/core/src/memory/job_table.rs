@@ -38,7 +38,7 @@ impl Now {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held {
+pub(super) struct JobTable {
     pub(super) live: ById<Box<Live>>,
     pub(super) queues: BTreeMap<Arc<str>, Queue>,
     /// The queue that was last checked for being idle.
@@ -65,7 +65,7 @@ pub(super) struct Held {
     pub(super) to_wake: Vec<Arc<str>>,
 }
 
-impl Held {
+impl JobTable {
     pub(super) fn new(mono: Millis) -> Self {
         Self { leases: Wheel::new(mono), ..Self::default() }
     }
@@ -391,60 +391,61 @@ mod tests {
     /// The others would take memory without a bound.
     #[test]
     fn the_queues_that_were_removed_last_are_remembered() {
-        let (mut held, now) = (Held::new(0), Now { wall: T0, mono: 0 });
+        let (mut table, now) = (JobTable::new(0), Now { wall: T0, mono: 0 });
         let name = |n: usize| Arc::from(format!("q{n}"));
         for n in 0..=REMOVED_MAX {
-            held.remove_queue(&name(n), 7);
+            table.remove_queue(&name(n), 7);
         }
         // The version only grows, and a queue is remembered once.
-        held.remove_queue(&name(REMOVED_MAX), 5);
-        assert_eq!(held.removed.len(), REMOVED_MAX);
+        table.remove_queue(&name(REMOVED_MAX), 5);
+        assert_eq!(table.removed.len(), REMOVED_MAX);
         let paused = Limits { paused: true, ..Limits::default() };
         for n in [0, 1, REMOVED_MAX] {
-            held.limit(&name(n), paused, 7, now);
-            assert_eq!(held.queues.contains_key(&*name(n)), n == 0, "{n}");
+            table.limit(&name(n), paused, 7, now);
+            assert_eq!(table.queues.contains_key(&*name(n)), n == 0, "{n}");
         }
-        held.limit(&name(1), paused, 8, now);
-        assert!(held.queues[&*name(1)].limits.paused);
+        table.limit(&name(1), paused, 8, now);
+        assert!(table.queues[&*name(1)].limits.paused);
     }
 
     #[test]
     fn memory_is_counted_to_the_byte() {
-        let mut held = Held::new(0);
+        let mut table = JobTable::new(0);
         let now = Now { wall: T0, mono: 0 };
         for n in 1..100 {
-            held.insert(
+            table.insert(
                 Job { payload: vec![0; n as usize].into(), queue: format!("q{}", n % 3).into(), ..job(n) },
                 now,
             );
         }
-        let started = held.lease(id(1), 1_000, false, now);
+        let started = table.lease(id(1), 1_000, false, now);
         let progress = Progress { percent: 1, note: Some("half".into()), at: Timestamp(T0) };
-        held.extend(Extend { progress: Some(progress.into()), ..Extend::new(started.receipt(), None) }, now);
+        table.extend(Extend { progress: Some(progress.into()), ..Extend::new(started.receipt(), None) }, now);
         let cancel = Edit { id: id(1), version: None, change: Change::Cancel { message: None } };
-        held.edit(&cancel, now, &mut Vec::new());
-        let live = |held: &Held| (1..100).filter_map(|n| held.live.get(id(n))).map(|live| live.bytes()).sum::<u64>();
-        let of_queues = |held: &Held| held.queues.values().map(|queue| queue.bytes).sum::<u64>();
-        assert_eq!((held.bytes, of_queues(&held)), (live(&held), live(&held)));
+        table.edit(&cancel, now, &mut Vec::new());
+        let live =
+            |table: &JobTable| (1..100).filter_map(|n| table.live.get(id(n))).map(|live| live.bytes()).sum::<u64>();
+        let of_queues = |table: &JobTable| table.queues.values().map(|queue| queue.bytes).sum::<u64>();
+        assert_eq!((table.bytes, of_queues(&table)), (live(&table), live(&table)));
         for n in 1..100 {
-            held.remove(id(n));
-            assert_eq!((held.bytes, of_queues(&held)), (live(&held), live(&held)));
+            table.remove(id(n));
+            assert_eq!((table.bytes, of_queues(&table)), (live(&table), live(&table)));
         }
-        assert_eq!(held.bytes, 0);
+        assert_eq!(table.bytes, 0);
     }
 
     /// The number of names is unbounded: one for each customer, say.
     #[test]
     fn idle_queues_do_not_pile_up() {
-        let mut held = Held::new(0);
+        let mut table = JobTable::new(0);
         let now = Now { wall: T0, mono: 0 };
-        held.insert(Job { queue: "busy".into(), ..job(1) }, now);
-        held.limit(&"paused".into(), Limits { paused: true, ..Limits::default() }, 1, now);
+        table.insert(Job { queue: "busy".into(), ..job(1) }, now);
+        table.limit(&"paused".into(), Limits { paused: true, ..Limits::default() }, 1, now);
         for n in 2..1_000 {
-            held.insert(Job { queue: format!("q{n}").into(), ..job(n) }, now);
-            held.remove(id(n));
+            table.insert(Job { queue: format!("q{n}").into(), ..job(n) }, now);
+            table.remove(id(n));
         }
-        assert!(held.queues.len() < 10, "{}", held.queues.len());
-        assert!(held.queues.contains_key("busy") && held.queues.contains_key("paused"));
+        assert!(table.queues.len() < 10, "{}", table.queues.len());
+        assert!(table.queues.contains_key("busy") && table.queues.contains_key("paused"));
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The entries of an outbox, read at one moment.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Unrecorded {
+pub(in crate::engine) struct OutboxEntries {
     /// The jobs that have entries.
     pub(in crate::engine) ids: Vec<JobId>,
     /// Those of them that are gone.
@@ -20,7 +20,7 @@ pub(in crate::engine) struct Unrecorded {
     pub(in crate::engine) copies: BTreeMap<JobId, Job>,
 }
 
-impl Unrecorded {
+impl OutboxEntries {
     /// Reads at most `limit` entries.
     pub(in crate::engine) async fn read(broker: &dyn Broker, ledger: &dyn Ledger, limit: usize) -> Result<Self, Error> {
         let (mut unrecorded, mut moved) = (Self::default(), Vec::new());
@@ -50,9 +50,9 @@ const ENDS_PAGES_MAX: usize = 20;
 
 /// Jobs that have ended or are gone, and may still have a pending row: their ids, with the version in which they ended, and the queue.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct UnrecordedEnds(BTreeMap<JobId, (u64, Arc<str>)>);
+pub(in crate::engine) struct OutboxEnds(BTreeMap<JobId, (u64, Arc<str>)>);
 
-impl UnrecordedEnds {
+impl OutboxEnds {
     /// Those of these queues in the outbox: in its [`ENDS_PAGES_MAX`] oldest pages of each partition.
     pub(in crate::engine) async fn read(broker: &dyn Broker, queues: &BTreeSet<Arc<str>>) -> Result<Self, Error> {
         let mut ends = Self::default();
