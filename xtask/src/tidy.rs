@@ -1,5 +1,5 @@
-//! Rules of the house that no compiler knows: arrows between crates, circles of files, words of one edge, banned calls, file length, names that stay
-//! private, functions that the tour names, links, pages of the book, pages in Chinese.
+//! Rules of the house that no compiler knows: arrows between crates, circles of files, words of one edge, fields of services,
+//! banned calls, file length, names that stay private, functions that the tour names, links, pages of the book, pages in Chinese.
 //!
 //! Each check is a function from text to findings. They read text, not syntax: comments and strings are blanked first
 //! (`mask.rs`), which suffices for the code that people write; it does not see through macros or renamed imports.
@@ -10,6 +10,7 @@ mod calls;
 mod chinese;
 mod circles;
 mod edge_words;
+mod fields;
 mod length;
 mod links;
 mod mask;
@@ -52,6 +53,7 @@ pub(crate) fn check(sources: &[Source]) -> Result<Vec<Finding>, String> {
     findings.extend(chinese::check(sources));
     findings.extend(circles::check(sources));
     findings.extend(edge_words::check(sources));
+    findings.extend(fields::check(sources));
     findings.extend(length::check(sources));
     findings.extend(links::check(sources, |path| repo::root().join(path).is_file()));
     findings.extend(mentions::check(sources));

@@ -314,7 +314,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn configure(&self, queue: &str, settings: QueueSettings) -> Result<QueueSettings, Error> {
-        self.services.settings.configure(queue, settings).await
+        self.services.queues.settings.configure(queue, settings).await
     }
 
     /// Stops handing out a queue's jobs. Running jobs continue.
@@ -330,7 +330,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn pause_by(&self, queue: &str, pause: Pause, by: Option<Arc<str>>) -> Result<QueueSettings, Error> {
-        self.services.settings.pause(queue, pause, by).await
+        self.services.queues.settings.pause(queue, pause, by).await
     }
 
     /// Hands out a queue's jobs again.
@@ -338,7 +338,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn resume(&self, queue: &str) -> Result<QueueSettings, Error> {
-        self.services.settings.resume(queue).await
+        self.services.queues.settings.resume(queue).await
     }
 
     /// Applies a function to a queue's settings and stores the result. Concurrent calls are made one after the other.
@@ -350,7 +350,7 @@ impl Engine {
         queue: &str,
         change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
     ) -> Result<QueueSettings, Error> {
-        self.services.settings.reconfigure(queue, change).await
+        self.services.queues.settings.reconfigure(queue, change).await
     }
 
     /// The same if the settings are as expected; also returns their new version.
@@ -363,7 +363,7 @@ impl Engine {
         expected: Precondition,
         change: impl Fn(QueueSettings) -> QueueSettings + Send + 'static,
     ) -> Result<(QueueSettings, u64), Error> {
-        self.services.settings.reconfigure_if(queue, expected, change).await
+        self.services.queues.settings.reconfigure_if(queue, expected, change).await
     }
 
     /// Deletes a queue: the records of its jobs, its settings, its counts and its name, in all processes. A job that is pushed at
@@ -376,22 +376,22 @@ impl Engine {
     /// # Errors
     /// [`Error::QueueInUse`]; [`Error::Invalid`]; of the stores.
     pub async fn delete_queue(&self, queue: &str, force: bool) -> Result<api::DeletedQueue, Error> {
-        self.services.remover.delete(queue, force).await
+        self.services.queues.remover.delete(queue, force).await
     }
 
     /// A queue's settings that this process has read. Cheap, since no store is asked.
     pub fn queue_settings(&self, queue: &str) -> Arc<QueueSettings> {
-        self.services.settings.of(queue)
+        self.services.queues.settings.of(queue)
     }
 
     /// The queues that have a target, with their settings; cheap to ask often.
     pub fn queues_with_targets(&self) -> Vec<(Arc<str>, Arc<QueueSettings>)> {
-        self.services.settings.with_targets()
+        self.services.queues.settings.with_targets()
     }
 
     /// Waits until settings may have changed since this call.
     pub fn settings_changed(&self) -> impl Future<Output = ()> + '_ {
-        self.services.settings.changed()
+        self.services.queues.settings.changed()
     }
 
     /// All queues that have jobs or settings, by name. If there may be many, ask for [some](Self::queues_from) at a time.
@@ -399,7 +399,7 @@ impl Engine {
     /// # Errors
     /// Of the stores.
     pub async fn queues(&self) -> Result<Vec<QueueStatus>, Error> {
-        self.services.queues.queues().await.map(|queues| self.with_lately(queues))
+        self.services.queues.counter.queues().await.map(|queues| self.with_lately(queues))
     }
 
     /// At most `limit` (and at most 1,000) queues that have jobs or settings, by name, from this name on. Fewer only at the
@@ -408,7 +408,7 @@ impl Engine {
     /// # Errors
     /// Of the stores.
     pub async fn queues_from(&self, from: &str, limit: usize) -> Result<Vec<QueueStatus>, Error> {
-        self.services.queues.queues_from(from, limit).await.map(|queues| self.with_lately(queues))
+        self.services.queues.counter.queues_from(from, limit).await.map(|queues| self.with_lately(queues))
     }
 
     /// One queue, known or not.
@@ -416,7 +416,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn queue(&self, queue: &str) -> Result<QueueStatus, Error> {
-        let mut status = self.services.queues.queue(queue).await?;
+        let mut status = self.services.queues.counter.queue(queue).await?;
         self.services.observatory.watch.add_lately(std::slice::from_mut(&mut status));
         Ok(status)
     }
@@ -426,7 +426,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Invalid`].
     pub async fn queue_versioned(&self, queue: &str) -> Result<(QueueStatus, u64), Error> {
-        let (mut status, version) = self.services.queues.queue_versioned(queue).await?;
+        let (mut status, version) = self.services.queues.counter.queue_versioned(queue).await?;
         self.services.observatory.watch.add_lately(std::slice::from_mut(&mut status));
         Ok((status, version))
     }

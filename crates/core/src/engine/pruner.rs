@@ -209,7 +209,7 @@ mod tests {
     async fn a_queue_may_keep_its_jobs_for_less_than_others_do() {
         let fixture = Fixture::new().await;
         let retention = QueueRetention { succeeded: Some(Span(1_000)), failed: None };
-        fixture.services.settings.set(QUEUE.into(), QueueSettings { retention, ..QueueSettings::default() });
+        fixture.services.queues.settings.set(QUEUE.into(), QueueSettings { retention, ..QueueSettings::default() });
         let done = || Outcome::Complete { result: None };
         let short = fixture.running(job()).await;
         let usual = Job { id: crate::testing::fixtures::id(1), queue: "other".into(), ..short.clone() };

@@ -40,13 +40,18 @@ pub(super) struct Services {
     pub(super) settler: Arc<Settler>,
     pub(super) editor: Arc<Editor>,
     pub(super) search: Arc<Search>,
-    pub(super) settings: Arc<Settings>,
-    pub(super) queues: Arc<QueueCounter>,
-    pub(super) remover: Arc<QueueRemover>,
+    pub(super) queues: QueueServices,
     pub(super) schedules: Arc<Schedules>,
     pub(super) locks: Arc<LockDesk>,
     pub(super) observatory: Observatory,
     pub(super) timers: Arc<Timers>,
+}
+
+/// What callers ask about queues.
+pub(super) struct QueueServices {
+    pub(super) settings: Arc<Settings>,
+    pub(super) counter: Arc<QueueCounter>,
+    pub(super) remover: Arc<QueueRemover>,
 }
 
 /// What runs by itself.
@@ -126,9 +131,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         settler,
         editor,
         search,
-        settings,
-        queues,
-        remover,
+        queues: QueueServices { settings, counter: queues, remover },
         schedules,
         locks,
         observatory,
@@ -146,5 +149,5 @@ pub(super) async fn begin(base: &Base, services: &Services, loops: &Loops) -> Re
     broker.begin(loops.generations.host(&loops.consumers, &loops.comparison, broker.now())).await?;
     loops.consumers.begin(broker.now());
     services.locks.begin().await?;
-    services.settings.load().await
+    services.queues.settings.load().await
 }

@@ -74,7 +74,7 @@ fn keep_all(base: &Base, services: &Services, loops: &Loops) {
     supervisor.keep("tick_schedules", &services.schedules, |schedules| async move { schedules.tick_schedules().await });
     if broker.is_shared() {
         let (publisher, status) = (base.publisher.clone(), base.status.clone());
-        supervisor.keep("refresh_settings", &services.settings, |settings| async move {
+        supervisor.keep("refresh_settings", &services.queues.settings, |settings| async move {
             settings.refresh(&publisher, &status).await;
         });
     }
@@ -82,6 +82,6 @@ fn keep_all(base: &Base, services: &Services, loops: &Loops) {
     supervisor.keep("count_others", &observatory.census, |census| async move { census.count_others().await });
     supervisor.keep("count_names", &observatory.census, |census| async move { census.count_names().await });
     supervisor.keep("record_history", &observatory.history, |history| async move { history.record().await });
-    supervisor.keep("end_pauses", &services.settings, |settings| async move { settings.end_pauses().await });
+    supervisor.keep("end_pauses", &services.queues.settings, |settings| async move { settings.end_pauses().await });
     supervisor.keep("alarm", &loops.consumers, |consumers| async move { consumers.keep_alarm().await });
 }

@@ -390,6 +390,6 @@ mod tests {
         let outcomes = fixture.outcomes(vec![wrong, origin(), job()]).await;
         assert_eq!(outcomes[..2], [Err("invalid"), Ok((first, PushOutcome::Repeated))]);
         assert!(outcomes[2].is_ok_and(|(_, outcome)| outcome == PushOutcome::Created));
-        assert_eq!(fixture.services.queues.queue(QUEUE).await.unwrap().counts.ready, 2);
+        assert_eq!(fixture.services.queues.counter.queue(QUEUE).await.unwrap().counts.ready, 2);
     }
 }

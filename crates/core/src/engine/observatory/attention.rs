@@ -418,7 +418,7 @@ mod tests {
         let running = fixture.lease(1).await.remove(0);
         let wrong = wrong_after(&fixture, 1).await;
         assert_eq!(wrong, ["default: jobs started up to 10s late within the last two minutes"]);
-        let mut queues = fixture.services.queues.queues().await.unwrap();
+        let mut queues = fixture.services.queues.counter.queues().await.unwrap();
         fixture.services.observatory.watch.add_lately(&mut queues);
         let Lately { started, lateness_p99, .. } = queues[0].lately;
         assert_eq!((started, lateness_p99), (1, Some(Span(10_000))));
@@ -431,7 +431,7 @@ mod tests {
         let wrong = wrong_after(&fixture, 30).await;
         assert_eq!(wrong, ["default: 2 jobs wait, the oldest for 30s; its workers do not keep up"]);
         let settings = QueueSettings { max_running: Some(1), ..QueueSettings::default() };
-        fixture.services.settings.configure(QUEUE, settings).await.unwrap();
+        fixture.services.queues.settings.configure(QUEUE, settings).await.unwrap();
         let wrong = wrong_after(&fixture, 2).await;
         assert_eq!(wrong, ["default: 2 jobs wait, the oldest for 32s; its `max_running` of 1 is reached"]);
     }
@@ -453,7 +453,7 @@ mod tests {
         let fixture = Fixture::new().await;
         let pause = |queue: &'static str, pause, by: Option<&str>| {
             let by = by.map(Arc::from);
-            let settings = fixture.services.settings.clone();
+            let settings = fixture.services.queues.settings.clone();
             async move { settings.pause(queue, pause, by).await.unwrap() }
         };
         pause("forgotten", Pause::UntilResumed, Some("anna")).await;
@@ -484,7 +484,7 @@ mod tests {
         let down = TargetDown { since: fixture.now() - 1_000, message: "connection refused".to_owned() };
         let target = r#"{"target": {"url": "http://user:secret@hooks.example/in?token=secret"}}"#;
         let settings: QueueSettings = serde_json::from_str(target).unwrap();
-        fixture.services.settings.configure(QUEUE, settings).await.unwrap();
+        fixture.services.queues.settings.configure(QUEUE, settings).await.unwrap();
         watch.set_target_down(&QUEUE.into(), Some(down));
         let wrong = wrong_after(&fixture, 2).await;
         assert!(
@@ -551,7 +551,7 @@ mod tests {
     async fn a_caller_sees_only_queues_that_it_may_read() {
         let fixture = Fixture::new().await;
         for queue in ["mine", "other"] {
-            fixture.services.settings.pause(queue, Pause::UntilResumed, None).await.unwrap();
+            fixture.services.queues.settings.pause(queue, Pause::UntilResumed, None).await.unwrap();
         }
         let list = fixture
             .services

@@ -177,7 +177,7 @@ mod tests {
         fixture.lease(1).await;
         let next = fixture.push(job()).await;
         let settings = QueueSettings { paused: true, max_running: Some(1), ..QueueSettings::default() };
-        fixture.services.settings.configure(QUEUE, settings).await.unwrap();
+        fixture.services.queues.settings.configure(QUEUE, settings).await.unwrap();
         assert_eq!(codes(&fixture, next.id).await, [ReasonCode::Paused, ReasonCode::MaxRunning]);
         assert_eq!(codes(&fixture, later.id).await, [ReasonCode::NotDue, ReasonCode::Paused]);
     }

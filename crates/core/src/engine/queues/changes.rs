@@ -146,8 +146,8 @@ mod tests {
         let (broker, ledger) = (Shared::new(Arc::new(TokioClock::new())), ModelLedger::default());
         let one = Fixture::sharing(&broker, &ledger).await;
         let other = Fixture::sharing(&broker, &ledger).await;
-        other.services.settings.read_changes(&mut Reading::default()).await.unwrap();
-        one.services.settings.pause(QUEUE, Pause::UntilResumed, None).await.unwrap();
+        other.services.queues.settings.read_changes(&mut Reading::default()).await.unwrap();
+        one.services.queues.settings.pause(QUEUE, Pause::UntilResumed, None).await.unwrap();
         (broker, one, other)
     }
 
@@ -155,8 +155,8 @@ mod tests {
     async fn what_another_process_has_set_is_taken_over() {
         let (_broker, _one, other) = changed().await;
         let mut reading = Reading { changes: Some(0), all_at: Some(Instant::now()), ..Reading::default() };
-        other.services.settings.read_changes(&mut reading).await.unwrap();
-        assert!(other.services.settings.of(QUEUE).paused, "though not all were read");
+        other.services.queues.settings.read_changes(&mut reading).await.unwrap();
+        assert!(other.services.queues.settings.of(QUEUE).paused, "though not all were read");
     }
 
     /// It has died between the two, or its settings come a moment later.
@@ -164,15 +164,15 @@ mod tests {
     async fn a_change_that_was_announced_is_looked_for_again_and_again() {
         let (_broker, one, other) = changed().await;
         let mut reading = Reading { changes: Some(0), all_at: Some(Instant::now()), ..Reading::default() };
-        other.services.settings.read_changes(&mut reading).await.unwrap();
+        other.services.queues.settings.read_changes(&mut reading).await.unwrap();
         let settings = QueueSettings { max_running: Some(7), ..QueueSettings::default() };
         let body = crate::request::Configured::new(QUEUE.into(), settings);
         let registry = &one.base.stores.registry;
         let (_, version) = read_one(registry.as_ref(), QUEUE).await.unwrap().unwrap();
         registry.put_if("queue", QUEUE, &serde_json::to_string(&body).unwrap(), version).await.unwrap();
         pass(READ_FOR).await;
-        other.services.settings.read_changes(&mut reading).await.unwrap();
-        assert_eq!(other.services.settings.of(QUEUE).max_running, Some(7));
+        other.services.queues.settings.read_changes(&mut reading).await.unwrap();
+        assert_eq!(other.services.queues.settings.of(QUEUE).max_running, Some(7));
         assert!(reading.recent.is_empty(), "now it is over");
     }
 
@@ -180,14 +180,14 @@ mod tests {
     async fn all_settings_are_read_if_more_was_changed_than_is_named() {
         let (_broker, one, other) = changed().await;
         for n in 0..NAMED_MAX {
-            one.services.settings.announce(Change::Set(format!("q{n}").into())).await.unwrap();
+            one.services.queues.settings.announce(Change::Set(format!("q{n}").into())).await.unwrap();
         }
         let now = Instant::now();
         let mut reading = Reading { changes: Some(0), all_at: Some(now), ..Reading::default() };
-        other.services.settings.read_changes(&mut reading).await.unwrap();
-        assert!(reading.has_missed && !other.services.settings.of(QUEUE).paused, "not at once");
+        other.services.queues.settings.read_changes(&mut reading).await.unwrap();
+        assert!(reading.has_missed && !other.services.queues.settings.of(QUEUE).paused, "not at once");
         pass(READ_ALL_AGAIN).await;
-        other.services.settings.read_changes(&mut reading).await.unwrap();
-        assert!(!reading.has_missed && other.services.settings.of(QUEUE).paused);
+        other.services.queues.settings.read_changes(&mut reading).await.unwrap();
+        assert!(!reading.has_missed && other.services.queues.settings.of(QUEUE).paused);
     }
 }

@@ -214,10 +214,10 @@ mod tests {
         let waits = crate::model::job::Job { queue: QUEUE.into(), ..due(1, fixture.now() - 5) };
         fixture.ledger.record(vec![waits], OVERFLOW).await.unwrap();
         fixture.loops.loader.learn_overflow().await.unwrap();
-        let counts = fixture.services.queues.queue(QUEUE).await.unwrap().counts;
+        let counts = fixture.services.queues.counter.queue(QUEUE).await.unwrap().counts;
         assert_eq!((counts.scheduled, counts.ready, counts.running), (2, 2, 1));
         assert_eq!(counts.oldest_due, Some(Timestamp(fixture.now() - 5)));
-        let all = fixture.services.queues.queues().await.unwrap();
+        let all = fixture.services.queues.counter.queues().await.unwrap();
         assert_eq!(all.iter().map(|queue| queue.counts).collect::<Vec<_>>(), [counts]);
     }
 
@@ -233,7 +233,7 @@ mod tests {
         }
         fixture.push(NewJob { queue: "other".into(), ..far() }).await;
         assert_eq!(fixture.base.stores.broker.backlog(), 2);
-        let queues = &fixture.services.queues;
+        let queues = &fixture.services.queues.counter;
         for (queue, waiting) in [(QUEUE, 0), ("other", 1)] {
             assert_eq!(queues.waiting(&queue.into()).await, Ok(waiting));
             assert_eq!(queues.queue(queue).await.unwrap().counts.scheduled, waiting);
@@ -258,7 +258,7 @@ mod tests {
             for when in [When::Before, When::After] {
                 one.life.freeze_at(verb, when, Duration::from_secs(1));
                 let count = async {
-                    let queues = one.services.queues.clone();
+                    let queues = one.services.queues.counter.clone();
                     (queues.queue(QUEUE).await.unwrap().counts, queues.waiting(&QUEUE.into()).await.unwrap())
                 };
                 let change = async {
@@ -274,7 +274,7 @@ mod tests {
             }
             other.settle(ends.receipt(), DONE).await.unwrap();
             assert_eq!(
-                one.services.queues.waiting(&QUEUE.into()).await,
+                one.services.queues.counter.waiting(&QUEUE.into()).await,
                 Ok(3),
                 "at once, though another process ended it"
             );
@@ -295,9 +295,9 @@ mod tests {
         }
         fixture.ledger.set_away(false);
         assert_eq!(fixture.base.stores.broker.backlog(), 2 * STEP_JOBS_MAX + 500);
-        assert_eq!(fixture.services.queues.queue(QUEUE).await.unwrap().counts.scheduled, 1);
-        assert_eq!(fixture.services.queues.queues().await.unwrap()[0].counts.scheduled, 1);
-        assert_eq!(fixture.services.queues.waiting(&QUEUE.into()).await, Ok(1));
+        assert_eq!(fixture.services.queues.counter.queue(QUEUE).await.unwrap().counts.scheduled, 1);
+        assert_eq!(fixture.services.queues.counter.queues().await.unwrap()[0].counts.scheduled, 1);
+        assert_eq!(fixture.services.queues.counter.waiting(&QUEUE.into()).await, Ok(1));
     }
 
     /// Jobs that came and ended meanwhile, that were retried, and totals that began again.

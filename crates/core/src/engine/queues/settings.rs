@@ -226,7 +226,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn settings_change_only_if_they_are_as_expected() {
         let fixture = Fixture::new().await;
-        let settings = &fixture.services.settings;
+        let settings = &fixture.services.queues.settings;
         let set = |expected, max_running| {
             let change = move |known| QueueSettings { max_running, ..known };
             async move { Ok::<_, Error>(settings.reconfigure_if(QUEUE, expected, change).await?.1) }
@@ -242,7 +242,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn all_targets_together_have_a_bound_in_bytes() {
         let fixture = Fixture::new().await;
-        let settings = &fixture.services.settings;
+        let settings = &fixture.services.queues.settings;
         let target: Target = r#"{"url":"http://127.0.0.1/"}"#.parse().unwrap();
         let count = TARGETS_BYTES_MAX / target.held_bytes();
         let large = QueueSettings { target: Some(target), ..QueueSettings::default() };
@@ -264,7 +264,7 @@ mod tests {
         let set = QueueSettings { target: Some(target), ..QueueSettings::default() };
         let body = serde_json::to_string(&Configured::new(QUEUE.into(), set.clone())).unwrap();
         fixture.base.stores.registry.put_if(KIND, QUEUE, &body, 0).await.unwrap();
-        let settings = &fixture.services.settings;
+        let settings = &fixture.services.queues.settings;
         settings.pause(QUEUE, Pause::UntilResumed, None).await.unwrap();
         assert_eq!(settings.configure("other", set).await.unwrap_err().code(), "invalid");
     }

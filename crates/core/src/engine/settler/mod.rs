@@ -430,7 +430,7 @@ mod tests {
         let kind_rules = Box::leak(Box::new([("default", rule(Some(1), Some(1), Some(1)))]));
         let fixture = Fixture::with(Options { kind_rules, ..Options::default() }).await;
         let of_queue = QueueSettings { max_attempts: Some(2), max_crashes: Some(2), ..QueueSettings::default() };
-        fixture.services.settings.set(QUEUE.into(), of_queue);
+        fixture.services.queues.settings.set(QUEUE.into(), of_queue);
         let own = fixture.push(NewJob { options: rule(Some(3), None, None).into(), ..job() }).await;
         let other = Job { kind: "other".into(), ..own.clone() };
         let settler = &fixture.services.settler;
