@@ -102,8 +102,23 @@ impl JobTable {
         {
             return Put::Full;
         }
+        let (id, is_bound) = (job.id, !is_held && job.lease_until.is_none());
         self.insert(job, now);
+        debug_assert!(
+            !is_bound || self.is_within(room, id),
+            "what is held is within the bound, but for the job put last"
+        );
         Put::Held
+    }
+
+    /// Whether, without this job, the memory is within its bound, or the queue within its share.
+    fn is_within(&self, room: Room, last: JobId) -> bool {
+        let Room::Within(bytes_max) = room else { return true };
+        let bytes_max = bytes_max.unwrap_or(BYTES_MAX_DEFAULT);
+        let live = self.live.get(last).expect("it was just put");
+        let (queue, bytes) = (&self.queues[live.queue()], live.bytes());
+        let least = Room::least(bytes_max, self.queues.len() as u64);
+        queue.waiting() <= 1 || self.bytes - bytes <= bytes_max || queue.bytes - bytes <= least
     }
 
     /// Whether the job's queue has no room for one more.

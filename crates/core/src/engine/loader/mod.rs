@@ -1,10 +1,21 @@
 //! The horizon: jobs that are due within it are in the broker.
 //!
-//! The *watermark* is the instant up to which that holds. It moves on by buckets. After a commit, the recorder of a job
-//! checks the watermark; the loader moves the watermark before it reads a bucket. So one of the two puts the job. The broker
-//! gets the watermark, too, before the bucket is read: it drops no job that the loader may have passed.
+//! Why this is hard: a job gets into the broker from two sides, by whoever records it and by the loader, perhaps in different
+//! processes. Each may be slow, or die between any two steps. It must not be that
 //!
-//! If several processes share the broker, only the leader loads (`leader`). It marks the jobs that it has put as loaded.
+//! - *nobody puts it*. The *watermark* is the instant up to which the broker has all jobs. It moves on by buckets. After a
+//!   commit, the recorder of a job checks the watermark; the loader moves the watermark before it reads a bucket. So one of the
+//!   two puts the job. The broker gets the watermark, too, before the bucket is read: it drops no job that the loader may have
+//!   passed.
+//! - *it is put as it was*. A row may change between the reading and the put, so each put says when its row was read, and the
+//!   broker refuses what is older than its memory or has a tombstone. Jobs that were refused are read again
+//!   ([`reconcile`](Loader::reconcile)); if that may be another process, the row is marked as not loaded, and the leader does it.
+//! - *it waits for nothing*. A row that found no room is marked as one of the overflow before the push is answered. So the
+//!   memory of this process, in which it is listed until then, is never the only place that knows of it.
+//!
+//! Put twice is harmless: a put is idempotent by id and version. So every step may be repeated, and a row is marked as loaded
+//! (bucket 0) *after* it was put: a crash in between loads it again. If several processes share the broker, only the leader loads
+//! (`leader`).
 
 mod horizon;
 mod overflow;
