@@ -1,6 +1,6 @@
 //! The implementation that the macro writes.
 
-use crate::settings::{Backoff, Settings};
+use crate::settings::{Backoff, Settings, WhenExhausted};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt as _;
@@ -55,12 +55,25 @@ fn retry(settings: &Settings) -> Option<TokenStream> {
         };
         quote! { retry.backoff = ::core::option::Option::Some(#backoff); }
     }));
+    sets.extend(settings.jitter.map(|jitter| quote! { retry.jitter = ::core::option::Option::Some(#jitter); }));
     sets.extend(settings.max_attempts.as_ref().map(|attempts| {
         quote! { retry.max_attempts = ::core::option::Option::Some(#attempts); }
     }));
     sets.extend(settings.max_age.map(|ms| {
         let duration = duration(ms);
         quote! { retry.max_age = ::core::option::Option::Some(#duration.into()); }
+    }));
+    sets.extend(settings.max_crashes.as_ref().map(|crashes| {
+        quote! { retry.max_crashes = ::core::option::Option::Some(#crashes); }
+    }));
+    sets.extend(settings.when_exhausted.as_ref().map(|end| {
+        let end = match end {
+            WhenExhausted::Keep => quote! { Keep },
+            WhenExhausted::Drop => quote! { Drop },
+            WhenExhausted::Restart => quote! { Restart },
+            WhenExhausted::Move(queue) => quote! { Move(::std::sync::Arc::from(#queue)) },
+        };
+        quote! { retry.when_exhausted = ::core::option::Option::Some(::duetime::retry::WhenExhausted::#end); }
     }));
     (!sets.is_empty()).then(|| {
         quote! {

@@ -2,7 +2,7 @@
 
 use crate::span;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, Error, LitInt, LitStr, Result};
+use syn::{Attribute, Error, Lit, LitInt, LitStr, Result};
 
 /// The settings of a job type.
 #[derive(Default)]
@@ -12,7 +12,10 @@ pub(crate) struct Settings {
     /// Former kinds.
     pub(crate) was: Vec<LitStr>,
     pub(crate) retry: Option<Backoff>,
+    pub(crate) jitter: Option<f64>,
     pub(crate) max_attempts: Option<LitInt>,
+    pub(crate) max_crashes: Option<LitInt>,
+    pub(crate) when_exhausted: Option<WhenExhausted>,
     pub(crate) priority: Option<LitInt>,
     pub(crate) concurrency: Option<LitInt>,
     /// In milliseconds, as are the next three.
@@ -34,8 +37,16 @@ pub(crate) enum Backoff {
     Steps(Vec<u64>),
 }
 
-const EXPECTED: &str = "expected `kind`, `queue`, `was`, `retry`, `max_attempts`, `max_age`, `timeout`, `expires`, `lease`, \
-                        `priority`, `concurrency`, `unique` or `tags`";
+/// What becomes of a job whose attempts are used up.
+pub(crate) enum WhenExhausted {
+    Keep,
+    Drop,
+    Restart,
+    Move(LitStr),
+}
+
+const EXPECTED: &str = "expected `kind`, `queue`, `was`, `retry`, `jitter`, `max_attempts`, `max_age`, `max_crashes`, \
+                        `when_exhausted`, `timeout`, `expires`, `lease`, `priority`, `concurrency`, `unique` or `tags`";
 
 impl Settings {
     pub(crate) fn read(attributes: &[Attribute]) -> Result<Self> {
@@ -56,7 +67,10 @@ impl Settings {
                 Ok(())
             }
             "retry" => once(&mut self.retry, meta, backoff(&text(meta)?)?),
+            "jitter" => once(&mut self.jitter, meta, part(meta)?),
             "max_attempts" => once(&mut self.max_attempts, meta, number(meta)?),
+            "max_crashes" => once(&mut self.max_crashes, meta, number(meta)?),
+            "when_exhausted" => once(&mut self.when_exhausted, meta, when_exhausted(&text(meta)?)?),
             "concurrency" => once(&mut self.concurrency, meta, number(meta)?),
             "priority" => once(&mut self.priority, meta, number(meta)?),
             "max_age" => once(&mut self.max_age, meta, duration(&text(meta)?)?),
@@ -93,6 +107,29 @@ fn number(meta: &ParseNestedMeta<'_>) -> Result<LitInt> {
     match number.base10_parse::<u32>() {
         Ok(_) => Ok(number),
         Err(_) => Err(Error::new(number.span(), format!("expected a number from 0 to {}, got {number}", u32::MAX))),
+    }
+}
+
+/// A number from 0 to 1.
+fn part(meta: &ParseNestedMeta<'_>) -> Result<f64> {
+    let number: Lit = meta.value()?.parse()?;
+    let part = match &number {
+        Lit::Float(part) => part.base10_parse().ok(),
+        Lit::Int(whole) => whole.base10_parse().ok(),
+        _ => None,
+    };
+    part.filter(|part| (0.0..=1.0).contains(part))
+        .ok_or_else(|| Error::new(number.span(), "expected a number from 0 to 1"))
+}
+
+fn when_exhausted(text: &LitStr) -> Result<WhenExhausted> {
+    let value = text.value();
+    match (value.as_str(), value.strip_prefix("move:")) {
+        ("keep", _) => Ok(WhenExhausted::Keep),
+        ("drop", _) => Ok(WhenExhausted::Drop),
+        ("restart", _) => Ok(WhenExhausted::Restart),
+        (_, Some(queue)) if !queue.is_empty() => Ok(WhenExhausted::Move(LitStr::new(queue, text.span()))),
+        _ => Err(Error::new(text.span(), "expected \"keep\", \"drop\", \"restart\" or \"move:QUEUE\"")),
     }
 }
 

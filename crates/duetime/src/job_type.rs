@@ -30,7 +30,9 @@ use std::time::Duration;
 /// | `queue = "…"` | [`QUEUE`](Self::QUEUE) |
 /// | `was = "…"` | adds to [`WAS`](Self::WAS) |
 /// | `retry = "15s,1m"`, `"none"`, `"default"` | the waits of [`retry`](Self::retry) |
-/// | `max_attempts = 5`, `max_age = "2d"` | its limits |
+/// | `jitter = 0.2` | its [jitter](Retry::jitter) |
+/// | `max_attempts = 5`, `max_age = "2d"`, `max_crashes = 3` | its limits |
+/// | `when_exhausted = "keep"`, `"drop"`, `"restart"`, `"move:QUEUE"` | what it does [in the end](Retry::when_exhausted) |
 /// | `timeout = "2m"` | [`TIMEOUT`](Self::TIMEOUT) |
 /// | `concurrency = 5` | [`CONCURRENCY`](Self::CONCURRENCY) |
 /// | `expires = "1d"` | [`EXPIRES`](Self::EXPIRES) |

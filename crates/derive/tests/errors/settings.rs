@@ -36,6 +36,14 @@ struct NoUnit;
 struct NoWait;
 
 #[derive(Job)]
+#[job(kind = "a", jitter = 1.5)]
+struct TooLong;
+
+#[derive(Job)]
+#[job(kind = "a", when_exhausted = "move:")]
+struct NoQueue;
+
+#[derive(Job)]
 #[job = "a"]
 struct NoList;
 

@@ -24,6 +24,20 @@ struct Field {
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 /// Other ways to give a field, and what is not kept with the job.
 const NOT_SHOWN: [&str; 6] = ["payload_base64", "delay", "delay_ms", "due_at", "due_at_ms", "on_conflict"];
+/// What is said of each push, and of no type of jobs.
+const NOT_OF_TYPES: [&str; 11] = [
+    "payload_base64",
+    "delay",
+    "delay_ms",
+    "due_at",
+    "due_at_ms",
+    "on_conflict",
+    "key_until",
+    "origin",
+    "target",
+    "trace",
+    "meta",
+];
 /// What a schedule gives each of its jobs by itself.
 const NOT_OF_SCHEDULES: [&str; 7] = ["payload", "delay", "delay_ms", "due_at", "due_at_ms", "origin", "trace"];
 
@@ -166,4 +180,40 @@ async fn every_field_has_a_method_of_the_library() {
     assert_shown(&delayed, &[], "the library");
     let dated = push().at(SystemTime::UNIX_EPOCH + Duration::from_secs(1_900_000_000)).build().unwrap();
     assert_eq!(serde_json::to_value(Push::from(&dated)).unwrap()["due_at_ms"], json!(1_900_000_000_000_u64));
+}
+
+#[derive(serde::Serialize, serde::Deserialize, duetime::Job)]
+#[job(
+    kind = "ship7",
+    queue = "orders7",
+    priority = 77,
+    unique = "order",
+    tags = "order",
+    lease = "97s",
+    expires = "31h"
+)]
+#[job(
+    retry = "17s",
+    jitter = 0.37,
+    max_attempts = 43,
+    max_age = "79h",
+    max_crashes = 41,
+    when_exhausted = "move:dead7"
+)]
+struct Ship {
+    order: u64,
+}
+
+#[tokio::test]
+async fn every_field_of_a_type_is_a_setting_of_its_attribute() {
+    let client = Client::memory().await.unwrap();
+    let job = serde_json::to_value(Push::from(&client.push(Ship { order: 4711 }).build().unwrap())).unwrap();
+    for field in fields().iter().filter(|field| !NOT_OF_TYPES.contains(&field.name)) {
+        let expected = match field.name {
+            "key" => json!("ship7:4711"),
+            "tags" => json!(["order:4711"]),
+            _ => field.example.clone(),
+        };
+        assert_eq!(job[field.name], expected, "{}: {job}", field.name);
+    }
 }
