@@ -21,6 +21,7 @@ mod file_watch;
 mod http;
 mod job_options;
 mod log;
+mod queue_settings;
 mod rate;
 mod retry_rule;
 mod router;

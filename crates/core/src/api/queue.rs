@@ -6,6 +6,7 @@ use crate::invalid::UNKNOWN;
 use crate::json::known;
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Cursor, QueueName};
+use crate::model::retry::PARTS;
 use crate::ports::{Counts, Tally, Totals};
 use crate::request::{Lately, Pause, QueueSettings, QueueStatus};
 use serde::de::{Error as _, MapAccess, Visitor};
@@ -15,22 +16,11 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// The settings of a queue, by name.
-pub const SETTINGS: [&str; 13] = [
-    "retry",
-    "jitter",
-    "max_attempts",
-    "max_age",
-    "max_crashes",
-    "when_exhausted",
-    "lease",
-    "max_running",
-    "rate",
-    "max_waiting",
-    "when_full",
-    "retention",
-    "target",
-];
+/// The settings of a queue, by name: the parts of its retry rule, and its own.
+pub const SETTINGS: [&str; 13] = {
+    let [a, b, c, d, e, f] = PARTS;
+    [a, b, c, d, e, f, "lease", "max_running", "rate", "max_waiting", "when_full", "retention", "target"]
+};
 
 /// New settings of a queue, as a JSON merge patch (RFC 7396): omitted settings keep their values, and `null` restores the
 /// default. Each value has been parsed.

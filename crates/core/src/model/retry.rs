@@ -157,6 +157,9 @@ pub struct Retry {
     pub when_exhausted: Option<WhenExhausted>,
 }
 
+/// The parts of a [`Retry`], as they are called in JSON.
+pub(crate) const PARTS: [&str; 6] = ["retry", "jitter", "max_attempts", "max_age", "max_crashes", "when_exhausted"];
+
 /// Declares a struct with the fields of a [`Retry`] between its own, as they stand in JSON.
 macro_rules! with_rule {
     (

@@ -276,7 +276,7 @@ fn backoff_ms(retry: &Retry, attempt: u32) -> u64 {
         Backoff::None => 0,
         Backoff::Steps(steps) => steps.get(failures_before).or(steps.last()).map_or(0, |step| step.0),
         Backoff::Fixed(Fixed { delay }) => delay.0,
-        Backoff::Exponential(Exponential { first, factor, max, jitter: _ }) => {
+        Backoff::Exponential(Exponential { first, factor, max, .. }) => {
             let exponent = i32::try_from(failures_before).unwrap_or(i32::MAX);
             // Must be finite, or a first wait of 0 would not stay 0.
             let growth = factor.powi(exponent).min(f64::MAX);

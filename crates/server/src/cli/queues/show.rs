@@ -4,11 +4,8 @@ use super::{One, is_unused};
 use crate::cli::exit::{Failure, Result};
 use crate::cli::output::{self, say};
 use crate::cli::time::exact;
-use crate::rate::show_rate;
-use crate::retry_rule::{show_backoff, show_exhausted};
-use duetime_core::Target;
-use duetime_core::api::Span;
-use duetime_core::engine::{QueueRetention, QueueSettings, QueueStatus};
+use crate::queue_settings::values;
+use duetime_core::engine::{QueueSettings, QueueStatus};
 
 pub(super) async fn run(one: &One) -> Result {
     let queue = one.target.client().await?.queues().get(&one.queue).await?;
@@ -69,30 +66,9 @@ pub(super) async fn run(one: &One) -> Result {
 
 /// The settings that differ from the defaults, spelled as the options of `queues set`.
 fn rows_of(settings: &QueueSettings) -> Vec<[String; 2]> {
-    let QueueSettings { paused: _, paused_until: _, retry, max_attempts, max_age, max_crashes, when_exhausted, .. } =
-        settings;
-    let QueueSettings { jitter, lease, max_running, rate, max_waiting, when_full, retention, target, .. } = settings;
-    let QueueRetention { succeeded, failed } = retention;
-    let span = |span: &Option<Span>| span.map(|span| span.to_string());
-    let options = [
-        ("retry", retry.as_ref().map(show_backoff)),
-        ("jitter", jitter.map(|part| part.to_string())),
-        ("max-attempts", max_attempts.map(|count| count.to_string())),
-        ("max-age", max_age.map(|span| span.to_string())),
-        ("max-crashes", max_crashes.map(|count| count.to_string())),
-        ("when-exhausted", when_exhausted.as_ref().map(show_exhausted)),
-        ("lease", span(lease)),
-        ("max-running", max_running.map(|count| count.to_string())),
-        ("rate", rate.as_ref().map(show_rate)),
-        ("max-waiting", max_waiting.map(|count| count.to_string())),
-        ("when-full", when_full.map(|then| then.word().to_owned())),
-        ("keep-succeeded", span(succeeded)),
-        ("keep-failed", span(failed)),
-        ("target", target.as_ref().map(show_target)),
-    ];
-    options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).collect()
-}
-
-fn show_target(target: &Target) -> String {
-    serde_json::to_string(target).expect("a target is JSON")
+    let option = |name: &str| match name {
+        "succeeded" | "failed" => format!("keep-{name}"),
+        name => name.replace('_', "-"),
+    };
+    values(settings).into_iter().filter_map(|(name, value)| Some([option(name), value?])).collect()
 }

@@ -4,12 +4,12 @@ use crate::dashboard::api::Problem;
 use crate::dashboard::fields::invalid;
 use crate::dashboard::form::Form;
 use crate::dashboard::html::field;
-use crate::dashboard::seen::shown;
-use crate::dashboard::untrusted::shown;
 use crate::dashboard::text::Text;
+use crate::dashboard::untrusted::shown;
 use crate::dashboard::visit::Visit;
-use crate::rate::{parse_rate, show_rate};
-use crate::retry_rule::{parse_backoff, parse_exhausted, show_backoff, show_exhausted};
+use crate::queue_settings::values;
+use crate::rate::parse_rate;
+use crate::retry_rule::{parse_backoff, parse_exhausted};
 use duetime_core::Target;
 use duetime_core::engine::QueueSettings;
 use maud::{Markup, html};
@@ -58,29 +58,12 @@ pub(super) fn list(visit: &Visit, settings: &QueueSettings) -> Markup {
 
 /// The text of a setting; empty if it has its default.
 fn text(settings: &QueueSettings, name: &str) -> String {
-    let text = match name {
-        "max_running" => settings.max_running.map(|count| count.to_string()),
-        "rate" => settings.rate.as_ref().map(show_rate),
-        "max_waiting" => settings.max_waiting.map(|count| count.to_string()),
-        "when_full" => settings.when_full.map(|then| then.word().to_owned()),
-        "retry" => {
-            settings.retry.as_ref().map(|backoff| show_backoff(backoff).trim_start_matches("steps:").replace(',', ", "))
-        }
-        "max_attempts" => settings.max_attempts.map(|count| count.to_string()),
-        "when_exhausted" => settings.when_exhausted.as_ref().map(show_exhausted),
-        "jitter" => settings.jitter.map(|part| part.to_string()),
-        "max_age" => settings.max_age.map(|span| span.to_string()),
-        "max_crashes" => settings.max_crashes.map(|count| count.to_string()),
-        "lease" => settings.lease.map(|span| span.to_string()),
-        "succeeded" => settings.retention.succeeded.map(|span| span.to_string()),
-        "failed" => settings.retention.failed.map(|span| span.to_string()),
-        "target" => settings.target.as_ref().map(|target| match target {
-            Target::Url(endpoint) => endpoint.url.to_string(),
-            other => serde_json::to_string(other).expect("a target is JSON"),
-        }),
-        _ => None,
-    };
-    text.unwrap_or_default()
+    let text = values(settings).into_iter().find_map(|(of, value)| value.filter(|_| of == name)).unwrap_or_default();
+    match (name, &settings.target) {
+        ("retry", _) => text.trim_start_matches("steps:").replace(',', ", "),
+        ("target", Some(Target::Url(endpoint))) => endpoint.url.to_string(),
+        _ => text,
+    }
 }
 
 /// The changes that the form asks for, as JSON of the API. A field that was not edited changes nothing.
