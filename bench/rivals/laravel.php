@@ -8,6 +8,8 @@ declare(strict_types=1);
 //   bulk     jobs a second that `Queue::bulk` pushes, 100 at a time
 //   process  no-op jobs a second of one `queue:work`
 //   cpu      milliseconds of the worker's CPU for each job
+//
+// A job may be tried TRIES times, once by default.
 
 use Duetime\Laravel\Tests\App\Application;
 use Illuminate\Bus\Queueable;
@@ -21,6 +23,13 @@ require __DIR__ . '/../../clients/laravel/tests/bootstrap.php';
 final class NoOp implements ShouldQueue
 {
     use Dispatchable, InteractsWithQueue, Queueable;
+
+    public int $tries = 1;
+
+    public function __construct()
+    {
+        $this->tries = (int) (getenv('TRIES') ?: 1);
+    }
 
     public function handle(): void
     {

@@ -4,7 +4,8 @@
 #   DUETIME_BIN=target/release/duetime bench/rivals/run-laravel.sh [JOBS]
 #
 # The drivers are `database` on SQLite with its defaults, `redis` (phpredis) on a private Redis without persistence and on one that syncs
-# each write, and `duetime` on a server with a file (what is acknowledged is on disk) and on one in memory. RUNS is the number of runs of each, 3 by default.
+# each write, and `duetime` on a server with a file (what is acknowledged is on disk) and on one in memory, whose jobs may be tried once or
+# three times. RUNS is the number of runs of each, 3 by default.
 # Needs Debian's php-laravel-framework, php-redis, php-sqlite3 and redis-server.
 set -euo pipefail
 
@@ -54,9 +55,11 @@ for run in $(seq "$runs"); do
   measure_redis 'redis, synced' --appendonly yes --appendfsync always
   start_duetime "$folder/run-$run.db"
   measure 'duetime, file' duetime "$jobs"
+  TRIES=3 measure 'duetime, file, 3 tries' duetime "$jobs"
   stop_duetime
   start_duetime memory
   measure 'duetime, memory' duetime "$jobs"
+  TRIES=3 measure 'duetime, memory, 3 tries' duetime "$jobs"
   stop_duetime
 done
 php -r '

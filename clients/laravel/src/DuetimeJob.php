@@ -54,7 +54,17 @@ final class DuetimeJob extends Job implements JobContract
     /** How many attempts have begun, with those that a job had before it was adopted from Redis. */
     public function attempts(): int
     {
-        return $this->job->attempt + (int) ($this->payload()['attempts'] ?? 0);
+        return self::attempt($this->job, $this->payload());
+    }
+
+    /**
+     * The number of this attempt.
+     *
+     * @param array<mixed> $payload
+     */
+    public static function attempt(RunningJob $job, array $payload): int
+    {
+        return $job->attempt + (int) ($payload['attempts'] ?? 0);
     }
 
     /** Runs the handler, within the trace of its dispatch. */

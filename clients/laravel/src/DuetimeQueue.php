@@ -19,6 +19,9 @@ use Psr\Log\LoggerInterface;
  * A child process (`Duetime\Keeper`) extends the lease of a job while it runs, and reports outcomes while the next job runs, many in
  * one request. Short jobs are fetched several at once. What has not begun within `PATIENCE`, or when this process ends or is killed, is
  * given back by the child, even if this process is busy. This process does not begin it any more, some time before.
+ *
+ * If both are killed at once, an attempt of what they had fetched counts. Therefore nothing is fetched ahead behind a job in its last
+ * attempt, and such a job that came along is given back at once: a job that never began must not be in `failed_jobs`.
  */
 final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
 {
@@ -43,6 +46,10 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
     private int $begun = 0;
     /** How many are fetched next time. */
     private int $limit = 1;
+    /** Attempts of a job that has no number of its own; 0: no limit. */
+    private int $tries = 1;
+    /** Whether a job of the last fetch was in its last attempt. */
+    private bool $isLast = false;
     /** Whether outcomes may be on their way. */
     private bool $isDirty = false;
     /** @var array{queues: list<string>, limit: int, free: int, wait: string, worker: string, request_id: string}|null a reserve that had no answer */
@@ -143,9 +150,10 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
         }
     }
 
-    /** A worker begins to ask for jobs of these queues. */
-    public function beginRound(?string $queues): void
+    /** A worker begins to ask for jobs of these queues, with this `--tries`. */
+    public function beginRound(?string $queues, int $tries = 1): void
     {
+        $this->tries = $tries;
         $this->round = $queues === null || $queues === '' ? [$this->default] : array_map(fn (string $queue): string => $this->getQueue($queue), explode(',', $queues));
         $this->isAsked = false;
         $this->keeper->launch();
@@ -280,6 +288,7 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
             $each = max(1e-6, (Clock::now() - $this->fetchedAt) / $this->begun);
             $this->limit = (int) max(1, min($this->prefetch, $this->limit * 4, self::AHEAD / $each));
         }
+        $this->limit = $this->isLast ? 1 : $this->limit;
         $this->begun = 0;
         $jobs = $this->reserve($queues, 0.0, $isInRound ? $this->limit : 1);
         if ($jobs === [] && !$this->isAway) {
@@ -295,9 +304,26 @@ final class DuetimeQueue extends Queue implements ClearableQueue, QueueContract
             $this->keeper->holdLease($job->receipt, $job->lease, null, $n === 0 ? null : self::PATIENCE);
         }
         $first = array_shift($jobs);
-        $this->fetched = $jobs;
         $this->begun = $first === null ? 0 : 1;
+        $this->isLast = $first !== null && $this->isLastAttempt($first);
+        $this->fetched = [];
+        foreach ($jobs as $job) {
+            if ($this->isLastAttempt($job)) {
+                $this->isLast = $this->isDirty = true;
+                $this->keeper->giveBack($job->receipt);
+            } else {
+                $this->fetched[] = $job;
+            }
+        }
         return $first;
+    }
+
+    /** Whether Laravel's worker fails the job, rather than run it, if this attempt crashes. */
+    private function isLastAttempt(RunningJob $job): bool
+    {
+        $about = (array) json_decode($job->payloadText(), true);
+        $tries = (int) ($about['maxTries'] ?? $this->tries);
+        return $tries > 0 && !isset($about['retryUntil']) && DuetimeJob::attempt($job, $about) >= $tries;
     }
 
     /**

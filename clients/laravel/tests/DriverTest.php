@@ -172,7 +172,7 @@ final class DriverTest extends Driver
         $queue = $this->queue();
         [$ran, $fetched] = [[], 0];
         for ($n = 1; $n <= 40; $n++) {
-            $queue->beginRound($this->queue);
+            $queue->beginRound($this->queue, 2);
             $job = $queue->pop($this->queue);
             self::assertNotNull($job);
             $ran[] = $job->getJobId();
@@ -194,6 +194,39 @@ final class DriverTest extends Driver
         self::assertSame([0, []], [$queue->size(), Silent::$reported]);
         self::assertSame(['succeeded' => 40], array_filter($this->client->queues->get($this->queue)['totals'], static fn (int $count, string $name): bool
             => $count > 0 && $name !== 'pushed', ARRAY_FILTER_USE_BOTH));
+    }
+
+    public function testNothingIsFetchedAheadInALastAttempt(): void
+    {
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, prefetch: 10));
+        $once = new Plain();
+        $once->tries = 1;
+        // By the worker, by the job, by the second attempt of two.
+        foreach ([[new Plain(), 1, 1], [$once, 0, 1], [new Plain(), 2, 2]] as [$job, $tries, $attempt]) {
+            Queue::bulk(array_fill(0, 12, $job));
+            $queue = $this->queue();
+            for ($n = 0; $n < 12 * $attempt; $n++) {
+                $queue->beginRound($this->queue, $tries);
+                $job = $queue->pop($this->queue);
+                self::assertNotNull($job);
+                if ($job->attempts() < $attempt) {
+                    $job->release();
+                    continue;
+                }
+                self::assertSame([$attempt, 1], [$job->attempts(), $queue->reservedSize()]);
+                $job->delete();
+            }
+            self::assertSame(0, $queue->size());
+        }
+        // One that came along is given back, and its attempt does not count.
+        Queue::bulk([...array_fill(0, 12, new Plain()), ...array_fill(0, 12, $once), ...array_fill(0, 12, new Plain())]);
+        for ($n = 0; $n < 36; $n++) {
+            $queue->beginRound($this->queue, 0);
+            $job = $queue->pop($this->queue);
+            self::assertSame(1, $job?->attempts());
+            $job->delete();
+        }
+        self::assertSame(0, $queue->size());
     }
 
     public function testAnAwayServerIsReportedOnce(): void

@@ -74,7 +74,7 @@ final class ProcessTest extends Driver
     {
         foreach ([[['--max-jobs=40'], null], [[], SIGTERM], [[], SIGKILL]] as [$options, $signal]) {
             Queue::bulk(array_fill(0, 400, new Plain()));
-            [$process, $pipes] = $this->process('duetime', 'queue:work', "--queue={$this->queue}", '--sleep=0', ...$options);
+            [$process, $pipes] = $this->process('duetime', 'queue:work', "--queue={$this->queue}", '--sleep=0', '--tries=3', ...$options);
             for ($lines = 0; $lines < 60; $lines++) {
                 self::assertNotFalse(fgets($pipes[1]));
             }
@@ -98,6 +98,25 @@ final class ProcessTest extends Driver
         }
     }
 
+    public function testAKilledContainerFailsOnlyTheJobThatRan(): void
+    {
+        Queue::bulk(array_fill(0, 400, new Plain()));
+        [$process, $pipes] = $this->process('duetime', 'queue:work', "--queue={$this->queue}", '--sleep=0', '--tries=1');
+        for ($lines = 0; $lines < 60; $lines++) {
+            self::assertNotFalse(fgets($pipes[1]));
+        }
+        array_map(static fn (int $one): bool => posix_kill($one, SIGSTOP), $all = self::family($process));
+        array_map(static fn (int $one): bool => posix_kill($one, SIGKILL), $all);
+        proc_close($process);
+        // A second worker waits for the leases of the first, and works off what is left.
+        $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, block_for: 5));
+        do {
+            $this->artisan('queue:work', "--queue={$this->queue}", '--stop-when-empty', '--sleep=0', '--tries=1');
+        } while (Queue::size() > 0);
+        $begun = DB::table('effects')->where('what', 'like', 'attempt 1 %')->count();
+        self::assertGreaterThanOrEqual(399, $begun, 'but one that was just about to begin');
+    }
+
     public function testAFrozenWorkerLeavesItsJobToTheOneThatHasItNow(): void
     {
         $this->app = Application::boot($this->folder, 'duetime', Site::connection(queue: $this->queue, lease: 1, block_for: 5));
@@ -105,9 +124,7 @@ final class ProcessTest extends Driver
         [$process, $pipes] = $this->process('duetime', 'queue:work', "--queue={$this->queue}", '--sleep=0', '--stop-when-empty');
         self::assertStringContainsString('Processing', (string) fgets($pipes[1]));
         // It and the child that extends its lease: a container that is paused, a machine that sleeps.
-        $pid = proc_get_status($process)['pid'];
-        $all = [$pid, ...array_map('intval', explode(' ', trim((string) file_get_contents("/proc/$pid/task/$pid/children"))))];
-        array_map(static fn (int $one): bool => posix_kill($one, SIGSTOP), $all);
+        array_map(static fn (int $one): bool => posix_kill($one, SIGSTOP), $all = self::family($process));
         $queue = $this->queue();
         do {
             $queue->beginRound($this->queue);
@@ -121,5 +138,12 @@ final class ProcessTest extends Driver
         self::assertSame(0, proc_close($process));
         $job = $this->client->get($again->getJobId());
         self::assertSame(['succeeded', 2, 'succeeded'], [$job->state, $job->attempt, $this->client->get($next)->state]);
+    }
+
+    /** @param resource $process @return list<int> it and its children */
+    private static function family($process): array
+    {
+        $pid = proc_get_status($process)['pid'];
+        return [$pid, ...array_map('intval', explode(' ', trim((string) file_get_contents("/proc/$pid/task/$pid/children"))))];
     }
 }
