@@ -14,8 +14,8 @@ return [
     // Seconds for which a worker waits for a job in one request. Start it with --sleep=0.
     'block_for' => 5,
     // Jobs of up to 10 milliseconds are fetched up to so many at once, as many as run in 20 ms. What has not begun within a quarter of a second,
-    // or when the worker ends, is given back. If the machine or the container is killed, an attempt of such a job counts that had not begun:
-    // with 1, none is fetched before it runs.
+    // or when the worker ends, is given back. If the machine or the container is killed, an attempt of such a job counts that had not begun.
+    // With 1, none is fetched before it runs; nor is a job in its last attempt, as all are with `--tries=1`.
     'prefetch' => 50,
     'after_commit' => false,
     // Seconds for each try of a call, and how often a push is tried.
