@@ -109,21 +109,24 @@ impl Language {
     }
 }
 
-/// The language with the highest quality in the headers `Accept-Language`, such as `zh-CN, en;q=0.5`; of several the first. Any
-/// language (`*`) is English. Qualities are from 0 to 1; a range with another one does not count.
+/// The language with the highest quality in the headers `Accept-Language`, such as `zh-CN, en;q=0.5`; of equal ones the first.
+/// `*` stands for the languages that no other range names. Qualities are from 0 to 1; a range with another one does not count.
 fn preferred<'h>(headers: impl Iterator<Item = &'h str>) -> Option<Language> {
-    let mut best = (0.0, None);
-    for range in headers.flat_map(|header| header.split(',')) {
+    let range = |range: &'h str| {
         let mut parts = range.split(';').map(str::trim);
         let tag = parts.next().unwrap_or_default();
-        let language = if tag == "*" { Some(Language::English) } else { Language::of_tag(tag) };
         let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-        let quality = weight.map_or(Ok(1.0), str::parse::<f32>);
-        if let (Some(language), Ok(quality)) = (language, quality)
-            && (0.0..=1.0).contains(&quality)
-            && quality > best.0
-        {
-            best = (quality, Some(language));
+        let quality = weight.map_or(Ok(1.0), str::parse::<f32>).ok()?;
+        (0.0..=1.0).contains(&quality).then_some((tag, quality))
+    };
+    let ranges: Vec<_> = headers.flat_map(|header| header.split(',')).filter_map(range).collect();
+    let is_named = |language| ranges.iter().any(|&(tag, _)| Language::of_tag(tag) == Some(language));
+    let mut best = (0.0, None);
+    for &(tag, quality) in &ranges {
+        let rest = || (tag == "*").then(|| Language::ALL.into_iter().find(|&language| !is_named(language))).flatten();
+        let language = Language::of_tag(tag).or_else(rest);
+        if language.is_some() && quality > best.0 {
+            best = (quality, language);
         }
     }
     best.1
@@ -156,6 +159,17 @@ mod tests {
             ("zh;q=0", Language::English),
             ("zh;q=0, en;q=0.001", Language::English),
             ("fr, *;q=0.5, zh;q=0.1", Language::English),
+            ("*", Language::English),
+            ("zh, *", Language::Chinese),
+            ("*, zh;q=0.5", Language::English),
+            ("en;q=0, *", Language::Chinese),
+            ("*, en;q=0.2", Language::Chinese),
+            ("en;q=0, zh;q=0, *", Language::English),
+            ("*;q=0", Language::English),
+            ("zh-Hant;q=0.7, en;q=0.6", Language::Chinese),
+            ("ZH-hans-CN, en", Language::Chinese),
+            ("zhx, en;q=0.1", Language::English),
+            ("en-GB;q=0.9, zh-CN;q=0.8", Language::English),
             ("fr, zh;q=0.1", Language::Chinese),
             ("zh;q=much", Language::English),
             ("zh;q=2, en;q=0.1", Language::English),
