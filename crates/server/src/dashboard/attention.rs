@@ -57,10 +57,10 @@ pub(super) fn parts<'a>(language: Language, item: &'a AttentionItem, now: Millis
         }
         AttentionKind::TargetDown => {
             said.say(Text::AttentionTarget, [target(), lasting()]);
-            said.add(message());
             if item.jobs.is_some() {
                 said.say(Text::AttentionJobs, [jobs()]);
             }
+            said.add(message());
         }
         AttentionKind::NoWorker => said.say(Text::AttentionNoWorker, [jobs(), lasting()]),
         AttentionKind::Late if item.since.is_none() => {
@@ -116,23 +116,26 @@ struct Said<'a> {
 }
 
 impl<'a> Said<'a> {
-    /// Adds one part, behind a blank; not an empty message.
+    /// Adds one part; not an empty message.
     fn add(&mut self, part: Part<'a>) {
         if matches!(part, Part::Message("")) {
             return;
         }
-        if !self.parts.is_empty() {
-            self.parts.push(Part::Words(" ".to_owned()));
-        }
+        self.separate();
         self.parts.push(part);
     }
 
-    /// Adds a text with its holes filled. A text in Chinese needs no blank behind another.
-    fn say<const N: usize>(&mut self, text: Text, fills: [Part<'a>; N]) {
-        let is_behind_words = matches!(self.parts.last(), Some(Part::Words(words)) if words.ends_with('。'));
-        if !self.parts.is_empty() && !is_behind_words {
+    /// Adds a blank. A sentence in Chinese needs none behind it.
+    fn separate(&mut self) {
+        let is_behind_sentence = matches!(self.parts.last(), Some(Part::Words(words)) if words.ends_with('。'));
+        if !self.parts.is_empty() && !is_behind_sentence {
             self.parts.push(Part::Words(" ".to_owned()));
         }
+    }
+
+    /// Adds a text with its holes filled.
+    fn say<const N: usize>(&mut self, text: Text, fills: [Part<'a>; N]) {
+        self.separate();
         let mut fills = fills.into_iter();
         for (place, words) in self.language.say(text).split("{}").enumerate() {
             if place > 0 {
@@ -170,9 +173,9 @@ mod tests {
             ),
             (
                 "target_down",
-                json!({"queue": "q", "target": "http://t/", "since": since, "message": "timeout"}),
-                "q: http://t/ has taken no job for 13m. timeout",
-                "q：http://t/ 未接收任务，已持续 13 分钟。 timeout",
+                json!({"queue": "q", "target": "http://t/", "since": since, "jobs": 2, "message": "timeout"}),
+                "q: http://t/ has taken no job for 13m. Waiting jobs: 2. timeout",
+                "q：http://t/ 未接收任务，已持续 13 分钟。有 2 个任务在等待。timeout",
             ),
             (
                 "full",

@@ -68,10 +68,10 @@ fn axe() -> String {
 fn axe_finds_nothing_on_any_page() {
     let (server, pages) = shop();
     let axe = axe();
-    let browser = Browser::start("en");
-    for scheme in ["light", "dark"] {
-        browser.set_scheme(scheme);
-        for width in [1280, 360] {
+    for (language, widths) in [("en", [1280, 360]), ("zh-CN", [1280, 420])] {
+        let browser = Browser::start(language);
+        for (scheme, width) in ["light", "dark"].into_iter().flat_map(|scheme| widths.map(|width| (scheme, width))) {
+            browser.set_scheme(scheme);
             browser.set_width(width);
             for (name, path) in &pages {
                 browser.open(&server.url(path));
@@ -86,7 +86,7 @@ fn axe_finds_nothing_on_any_page() {
                         ? [...document.querySelectorAll('body *')].filter(part => part.getBoundingClientRect().right > innerWidth)
                             .map(part => part.outerHTML.slice(0, 200)) : []",
                 );
-                assert_eq!(wide, json!([]), "{name} is wider than {width}");
+                assert_eq!(wide, json!([]), "{name} in {language} is wider than {width}");
                 browser.console();
                 // The policy allows no script that comes so; the protocol may run one.
                 browser.tell("Runtime.evaluate", &json!({ "expression": axe }));
@@ -95,7 +95,7 @@ fn axe_finds_nothing_on_any_page() {
                     "Runtime.evaluate",
                     &json!({"expression": expression, "awaitPromise": true, "returnByValue": true}),
                 );
-                assert_eq!(found["result"]["value"], "[]", "{name}, {scheme}, {width}");
+                assert_eq!(found["result"]["value"], "[]", "{name}, {language}, {scheme}, {width}");
             }
         }
     }

@@ -139,9 +139,15 @@ pub(super) async fn list(visit: &Visit, none: Text) -> Result<Markup, Problem> {
     })
 }
 
-/// The jobs; without their queue if all are of one.
+/// The jobs; without their queue if all are of one. Jobs that have all ended show when they ended, others when they are due.
 fn table(visit: &Visit, jobs: &[JobBody<'_>], with_queue: bool) -> Markup {
-    let all = [Text::Id, Text::State, Text::Queue, Text::Due, Text::Kind, Text::Attempt, Text::MessageOrPayload];
+    let have_ended = jobs.iter().all(|job| job.finished_at.is_some());
+    let when = match have_ended {
+        true if visit.here.starts_with(FAILED) => Text::FailedAt,
+        true => Text::Ended,
+        false => Text::Due,
+    };
+    let all = [Text::Id, Text::State, Text::Queue, when, Text::Kind, Text::Attempt, Text::MessageOrPayload];
     let shown_heads: Vec<Text> = all.into_iter().filter(|text| with_queue || *text != Text::Queue).collect();
     let ticked: Vec<&str> = visit.kept("job").collect();
     html! {
@@ -161,7 +167,7 @@ fn table(visit: &Visit, jobs: &[JobBody<'_>], with_queue: bool) -> Markup {
                             td { (job(found.id)) }
                             td { (state(visit, found.state)) }
                             @if with_queue { td.name { (queue(&found.queue)) } }
-                            td.due { (near(visit, found.due_at.0)) }
+                            td.due { (near(visit, found.finished_at.filter(|_| have_ended).unwrap_or(found.due_at).0)) }
                             td.kind {
                                 (shown(&found.kind))
                                 @if found.key.is_some() || !found.tags.is_empty() {

@@ -58,8 +58,11 @@ async fn render(visit: &Visit, name: &str) -> Result<(String, Markup), Problem> 
                 @if let Some(became) = became { " " (state(visit, became)) }
             }
         } @else { p.empty { (visit.say(Text::NeverRan)) } }
-        h2 { (visit.say(Text::NextRuns)) }
-        (next_runs(visit, &runs))
+        // Until somebody resumes it, nobody can tell.
+        @if !(runs.is_empty() && schedule.paused == Some(true)) {
+            h2 { (visit.say(Text::NextRuns)) }
+            (next_runs(visit, &runs))
+        }
         h2 { (visit.say(Text::Settings)) }
         pre { (text(&status)) }
     };

@@ -104,6 +104,18 @@ const GOT: &[[&str; 2]] = &[
     ["an object", "对象"],
     ["an array", "数组"],
     ["the number {}", "数字 {}"],
+    ["`{}` and `{}`", "`{}`、`{}`"],
+    ["{}: a duration cannot be negative", "{}，时长不能为负"],
+    ["{}: no blanks are allowed; the units are d, h, m, s and ms", "{}，不能有空格，单位有 d、h、m、s、ms"],
+    ["{}: a number without a unit; there are d, h, m, s and ms", "{}，缺少单位，单位有 d、h、m、s、ms"],
+    ["{}: only whole numbers, each with a unit: d, h, m, s or ms", "{}，只能用整数，各带单位 d、h、m、s、ms"],
+    [
+        "{}: an unknown unit; there are d, h, m, s and ms, and no duration can be longer than 10 years ({})",
+        "{}，没有这个单位，单位有 d、h、m、s、ms，且时长不能超过 10 年（{}）",
+    ],
+    ["{}: an unknown unit; there are d, h, m, s and ms", "{}，没有这个单位，单位有 d、h、m、s、ms"],
+    ["{}: units go from long to short, each at most once", "{}，单位要从大到小，各最多一次"],
+    ["{}: no duration can be longer than 10 years ({})", "{}，时长不能超过 10 年（{}）"],
     ["{}, which looks like seconds", "{}，像是以秒为单位"],
     ["{}, which looks like microseconds", "{}，像是以微秒为单位"],
     ["{}, which looks like nanoseconds", "{}，像是以纳秒为单位"],
@@ -232,7 +244,12 @@ pub(super) fn detail(english: &str) -> Option<String> {
 
 /// What was expected.
 pub(super) fn expected(english: &str) -> Option<String> {
-    EXPECTED.iter().find_map(|of| told(english, *of))
+    let mut said = EXPECTED.iter().find_map(|of| told(english, *of))?;
+    for (words, chinese) in [("\", \"", "\"、\""), ("\" or \"", "\" 或 \""), ("`, `", "`、`"), ("10 years", "10 年")]
+    {
+        said = said.replace(words, chinese);
+    }
+    Some(said)
 }
 
 /// What came. Values stand for themselves.
@@ -283,8 +300,8 @@ mod tests {
         for (english, chinese) in [
             ("between 1 and 1000", "1 到 1000"),
             ("between 1 and 64 queues", "1 到 64 个队列"),
-            ("between 1s and 10 years (3652d12h)", "1s 到 10 years (3652d12h)"),
-            ("a duration such as \"30s\" or \"7d\"", "时长，例如 \"30s\" or \"7d\""),
+            ("between 1s and 10 years (3652d12h)", "1s 到 10 年 (3652d12h)"),
+            ("a duration such as \"1ms\", \"30s\" or \"7d\"", "时长，例如 \"1ms\"、\"30s\" 或 \"7d\""),
             ("given without `jobs`", "不与 `jobs` 同时给出"),
             ("now (2026-01-01T00:00:00Z) or earlier", "不晚于现在（2026-01-01T00:00:00Z）"),
             ("a string", "字符串"),
@@ -298,6 +315,16 @@ mod tests {
             [("the number 5", "数字 5"), ("\"x\"", "\"x\""), ("0 bytes", "0 字节"), ("neither", "两者都没有")]
         {
             assert_eq!(got(english), chinese);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_duration_is_told() {
+        for text in ["-5s", "1 hour", "30", "1.5h", "5 parsecs", "5x", "1s1h", "999999999999999999999d"] {
+            let problem = text.parse::<duetime_core::api::Span>().unwrap_err();
+            let (_, came) = problem.split_once(", got ").unwrap();
+            let said = got(came);
+            assert!(said.starts_with(&format!("{text:?}，")) && !said.contains(" and "), "{said}");
         }
     }
 

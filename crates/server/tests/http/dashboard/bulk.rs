@@ -66,6 +66,22 @@ fn nothing_more_is_tried_while_the_store_is_unavailable() {
     assert_eq!(done.header("location"), Some("/jobs?queue=q&done=store_unavailable.1-not_tried.19"), "{done:?}");
 }
 
+#[test]
+fn jobs_that_have_ended_show_when() {
+    let server = Server::start();
+    server.push(&json!({"payload": 1, "due_at": "2020-01-01T00:00:00Z"}));
+    server.post(&format!("/v1/leases/{}/fail", server.receipt()), &json!({"final": true})).ok();
+    let browser = Browser::new(&server);
+    for (path, head) in [("/failed", "Failed at"), ("/jobs?queue=q", "Ended")] {
+        let page = browser.get(path).body;
+        let table = page.rsplit_once("<table>").unwrap().1;
+        assert!(table.contains(&format!(">{head}<")) && !table.contains("2020-01-01"), "{table}");
+    }
+    server.push(&json!({"payload": 2, "delay": "1h"}));
+    let page = browser.get("/jobs?queue=q").body;
+    assert!(page.contains(">Due<") && page.contains("2020-01-01"), "{page}");
+}
+
 /// As they are grouped when the button is clicked.
 #[test]
 fn a_group_of_failures_is_retried_and_deleted_by_its_buttons() {

@@ -112,6 +112,10 @@ fn a_schedule_is_previewed_and_saved_from_its_fields() {
     let wrong = edit(&browser, "/schedules/nightly", &[("preview", "yes"), ("cron", "0 9 1 *")]);
     assert!(wrong.status == 200 && wrong.body.contains("`cron` must be"), "{}", wrong.body);
     assert_eq!(shown(), before, "a preview saves nothing");
+    server.call("/v1/schedules/nightly/pause").ok();
+    let paused = browser.get("/schedules/nightly").body;
+    assert!(paused.contains("This schedule is paused") && !paused.contains("It does not run again"), "{paused}");
+    server.call("/v1/schedules/nightly/resume").ok();
     let saved = edit(&browser, "/schedules/nightly", &[("kind", "report"), ("missed", "skip")]);
     assert_eq!(saved.header("location"), Some("/schedules/nightly?done=saved.1"), "{}", saved.body);
     let now = server.get("/v1/schedules/nightly").ok()["schedule"].clone();
