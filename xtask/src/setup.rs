@@ -69,8 +69,15 @@ const NEEDED: &[Needed] = &[
     Needed { program: "redis-server", package: "redis-server", used_by: "tests of the Redis broker" },
 ];
 
-/// Needed by `cargo xtask outside` alone.
-const NEEDED_OUTSIDE: &[Needed] = &[Needed { program: "promtool", package: "prometheus", used_by: PACKAGING }];
+/// Needed by `cargo xtask outside` and `screenshots` alone.
+const NEEDED_OUTSIDE: &[Needed] = &[
+    Needed {
+        program: "/var/lib/dpkg/info/fonts-wqy-microhei.list",
+        package: "fonts-wqy-microhei",
+        used_by: "pictures of the dashboard in Chinese",
+    },
+    Needed { program: "promtool", package: "prometheus", used_by: PACKAGING },
+];
 
 /// Needed by `cargo xtask package test` alone.
 const NEEDED_FOR_PACKAGES: &[Needed] = &[

@@ -60,7 +60,7 @@ pub(crate) fn outside() -> bool {
 
 /// Pictures each page of the dashboard into `target/screenshots`, and those of the book into `docs/pictures`.
 pub(crate) fn screenshots() -> Result<(), String> {
-    setup::install_missing()?;
+    setup::install_for_outside()?;
     let folder = Metadata::read()?.target_directory.join("screenshots");
     let mut test = process::cargo(["nextest", "run", "-p", "duetime-server", "--all-features", "--profile", "outside"]);
     test.args(["is_pictured"]).env("DUETIME_SCREENSHOTS", &folder);
