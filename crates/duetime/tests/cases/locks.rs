@@ -115,7 +115,7 @@ pub(crate) async fn a_lost_lock_is_told(client: Client) {
     let lock = lock(&client).ttl(SHORT).owner("careless");
     let guard = held(&lock).await;
     assert!(client.locks().release_all("careless").await.unwrap().released >= 1);
-    let other = lock.clone().owner("other").acquire(LONG).await.unwrap();
+    let other = lock.clone().ttl(LONG).owner("other").acquire(LONG).await.unwrap();
     tokio::time::timeout(LONG, guard.lost().cancelled()).await.unwrap();
     assert!(!guard.is_held().await.unwrap());
     assert!(is_lost(&guard.release().await.unwrap_err()));

@@ -98,6 +98,9 @@ impl Pressed {
         {
             arguments.extend([flag.to_owned(), path(certificate.as_ref().unwrap().path(file))]);
         }
+        let rights = tokens.map(|tokens| {
+            ("authorization", format!("Bearer {}", tokens.create("root", "admin,push,work,read,change")))
+        });
         let mut server = Server::with(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
         let doors = match (doors, &certificate) {
             (Doors::Unix, _) => [None, Some(Door::Unix(socket))],
@@ -110,9 +113,6 @@ impl Pressed {
         let [http, beanstalk] = gates.each_ref().map(|gate| gate.as_ref().map(|gate| gate.address));
         server.address = http.unwrap_or(server.address);
         let beanstalk = beanstalk.unwrap_or_else(|| beanstalk_of(&server));
-        let rights = tokens.map(|tokens| {
-            ("authorization", format!("Bearer {}", tokens.create("root", "admin,push,work,read,change")))
-        });
         (Self { server, beanstalk, rights: rights.into_iter().collect(), _gates: gates }, folder)
     }
 

@@ -1,6 +1,7 @@
 //! Redis beside PostgreSQL starts again with an older file. Jobs that ended since are handed out to nobody, while two servers ask for
 //! jobs all the time. While a partition is compared, the others serve.
 
+use super::subject::until;
 use async_trait::async_trait;
 use duetime_core::api::Span;
 use duetime_core::engine::{Options as EngineOptions, Outcome, ReserveRequest, Source};
@@ -11,12 +12,12 @@ use duetime_store::redis::{Options, Redis};
 use duetime_store::sql;
 use duetime_store::testing::{PostgresServer, RedisCluster, RedisServer};
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 const QUEUE: &str = "orders";
-/// How long the servers ask after the restart.
-const ASKS_FOR: Duration = Duration::from_secs(5);
+/// How long the servers go on asking.
+const ASKS_FOR: Duration = Duration::from_secs(3);
 /// How long something may take to come about.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -75,27 +76,27 @@ async fn what_has_ended_is_not_handed_out_after_a_restart_with_an_older_file() {
         push(&leader, count, bytes).await;
         redis.command(&["SAVE"]);
         complete(&leader, count).await;
-        let ends_at = Arc::new(OnceLock::new());
+        let (ends_at, got) = (Arc::new(OnceLock::new()), Arc::new(Mutex::new(Vec::new())));
         let asks = |engine: Engine| {
-            let ends_at = ends_at.clone();
+            let (ends_at, got) = (ends_at.clone(), got.clone());
             async move {
-                let mut got = Vec::new();
                 while ends_at.get().is_none_or(|&at| Instant::now() < at) {
-                    got.extend(work(&engine, 5).await);
+                    let ids = work(&engine, 5).await;
+                    got.lock().unwrap().extend(ids);
                     tokio::task::yield_now().await;
                 }
-                got
             }
         };
         let engines = [leader.clone(), leader.clone(), other.clone(), other.clone()];
         let tasks = engines.map(|engine| tokio::spawn(asks(engine)));
         let redis = restart(redis).await;
         let new = push(&other, 10, bytes).await;
+        until("the new jobs to be handed out", || new.iter().all(|id| got.lock().unwrap().contains(id))).await;
         ends_at.set(Instant::now() + ASKS_FOR).unwrap();
-        let mut got = Vec::new();
         for task in tasks {
-            got.extend(task.await.unwrap());
+            task.await.unwrap();
         }
+        let got = got.lock().unwrap();
         let again = got.iter().filter(|id| !new.contains(id)).count();
         assert_eq!((again, got.len()), (0, new.len()), "of {count} jobs that had ended");
         drop(redis);
