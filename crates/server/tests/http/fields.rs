@@ -24,7 +24,7 @@ struct Field {
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 /// Other ways to give a field, and what is not kept with the job.
 const NOT_SHOWN: [&str; 6] = ["payload_base64", "delay", "delay_ms", "due_at", "due_at_ms", "on_conflict"];
-/// What is said of each push, and of no type of jobs.
+/// Only a push has these, a type of jobs does not.
 const NOT_OF_TYPES: [&str; 11] = [
     "payload_base64",
     "delay",

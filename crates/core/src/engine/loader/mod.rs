@@ -10,8 +10,8 @@
 //! - *it is put as it was*. A row may change between the reading and the put, so each put says when its row was read, and the
 //!   broker refuses what is older than its memory or has a tombstone. Jobs that were refused are read again
 //!   ([`reconcile`](Loader::reconcile)); if that may be another process, the row is marked as not loaded, and the leader does it.
-//! - *it waits for nothing*. A row that found no room is marked as one of the overflow before the push is answered. So the
-//!   memory of this process, in which it is listed until then, is never the only place that knows of it.
+//! - *it waits for nothing*. A row that found no room is marked as one of the overflow before the push is answered. So it is
+//!   never known to this process alone.
 //!
 //! Put twice is harmless: a put is idempotent by id and version. So every step may be repeated, and a row is marked as loaded
 //! (bucket 0) *after* it was put: a crash in between loads it again. If several processes share the broker, only the leader loads

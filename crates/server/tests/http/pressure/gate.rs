@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
 
-/// What a gate holds of each direction of a connection, so that what nobody reads stays with the server.
+/// Bytes that a gate buffers in each direction: few, so that unread answers stay with the server.
 const HELD_BYTES: usize = 4 << 10;
 
 /// Where a gate leads to.
