@@ -14,8 +14,9 @@ use crate::{lint, neighbours, package, process, public, setup, sim};
 /// without it takes the binary that cargo built beside it: so does `cargo xtask test`, which has no time for both.
 pub(crate) const SERVER_BINARY: &str = "DUETIME_BIN";
 
-/// Seeds of the simulation in a run of all tests: a debug build is slow. `outside` runs more of them in a release build.
-const SEEDS: u64 = 3;
+/// Seeds of the simulation in a run of all tests, beside those with a kept history: a debug build is slow. `outside` runs more of them
+/// in a release build.
+const SEEDS: u64 = 2;
 /// Seconds of interleavings on a real Redis in a run of all tests.
 const INTERLEAVE_SECONDS: u64 = 60;
 
