@@ -89,14 +89,15 @@ impl Pressed {
         let path = |path: PathBuf| path.to_str().unwrap().to_owned();
         let mut arguments = vec!["--store".to_owned(), path(store), "--webhook-allow-private".to_owned()];
         arguments.extend(BUDGETS.map(str::to_owned));
-        arguments.extend(tokens.into_iter().flat_map(|tokens| ["--tokens".to_owned(), path(tokens.file().into())]));
+        arguments.extend(tokens.into_iter().flat_map(|tokens| ["--tokens".to_owned(), path(tokens.file())]));
         let beanstalk =
             if doors == Doors::Unix { format!("unix:{}", socket.display()) } else { "127.0.0.1:0".to_owned() };
         arguments.extend(["--beanstalk".to_owned(), beanstalk]);
         let certificate = (doors == Doors::Tls).then(|| Certificate::of("IP:127.0.0.1"));
-        for (flag, file) in certificate.iter().flat_map(|_| [("--tls-cert", "server.pem"), ("--tls-key", "server.key")])
-        {
-            arguments.extend([flag.to_owned(), path(certificate.as_ref().unwrap().path(file))]);
+        if let Some(certificate) = &certificate {
+            for (flag, file) in [("--tls-cert", "server.pem"), ("--tls-key", "server.key")] {
+                arguments.extend([flag.to_owned(), path(certificate.path(file))]);
+            }
         }
         let rights = tokens.map(|tokens| {
             ("authorization", format!("Bearer {}", tokens.create("root", "admin,push,work,read,change")))
