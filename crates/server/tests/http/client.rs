@@ -70,7 +70,7 @@ impl Connection {
         let mut reply = Reply { status, headers, body: String::new() };
         let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());
         let mut body = vec![0; length];
-        self.0.read_exact(&mut body).unwrap();
+        self.0.read_exact(&mut body).ok()?;
         reply.body = String::from_utf8(body).unwrap();
         Some(reply)
     }
