@@ -72,7 +72,7 @@ async fn a_full_queue_refuses_each_job_beyond_its_limit_until_some_have_run() {
     pass(SOON).await;
     assert_eq!(bench.outcomes(vec![job(), job()]).await, [CREATED, FULL]);
     bench.complete(&lease).await.unwrap();
-    let text = bench.engine.exposition().await.unwrap().finish();
+    let text = bench.engine.exposition().await.finish();
     assert!(text.contains("duetime_queue_full_total{queue=\"default\"} 5\n"), "{text}");
     pass(Duration::from_secs(60)).await;
     let shown = bench.has_attention().await;

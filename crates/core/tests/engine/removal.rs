@@ -27,7 +27,7 @@ impl Bench {
     /// The names of queues, as lists and metrics show them.
     async fn names(&self) -> (Vec<String>, bool) {
         let all = self.engine.queues().await.unwrap().into_iter().map(|status| status.queue.to_string()).collect();
-        (all, self.engine.exposition().await.unwrap().finish().contains("queue=\"default\""))
+        (all, self.engine.exposition().await.finish().contains("queue=\"default\""))
     }
 }
 

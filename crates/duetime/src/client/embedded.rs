@@ -220,7 +220,7 @@ impl Embedded {
     }
 
     pub(super) async fn metrics_text(&self) -> Result<String, Error> {
-        Ok(self.call(|engine| async move { engine.exposition().await }).await??.finish())
+        Ok(self.call(|engine| async move { engine.exposition().await }).await?.finish())
     }
 
     pub(super) async fn close(&self) -> Result<(), Error> {

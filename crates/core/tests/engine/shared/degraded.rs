@@ -40,3 +40,16 @@ async fn outcomes_that_another_recorded_are_not_missed() {
     assert_eq!(world.row(lease.id).state(0), State::Succeeded);
     assert_eq!(other.engine.health().degraded, []);
 }
+
+/// An alert that looks at `duetime_ready` needs it most then.
+#[tokio::test(start_paused = true)]
+async fn the_metrics_are_there_while_the_broker_is_away() {
+    let (world, leader, _) = World::with_two().await;
+    leader.push(job()).await;
+    let scheduled = "duetime_jobs_scheduled{queue=\"default\"}";
+    assert!(leader.engine.exposition().await.finish().contains(scheduled));
+    world.broker.set_presence(Presence::Away);
+    seconds(10).await;
+    let text = leader.engine.exposition().await.finish();
+    assert!(text.contains("duetime_ready 0.0\n") && !text.contains(scheduled), "{text}");
+}

@@ -15,7 +15,7 @@ impl Node {
     }
 
     async fn is_in_metrics(&self) -> bool {
-        self.engine.exposition().await.unwrap().finish().contains("queue=\"default\"")
+        self.engine.exposition().await.finish().contains("queue=\"default\"")
     }
 
     /// Pushes a job, which is done, and pauses the queue for a while.

@@ -21,7 +21,7 @@ use duetime_core::engine::exposition::MEDIA_TYPE;
 pub(crate) async fn metrics(Call(app, caller): Call) -> Result<Response, Problem> {
     // They tell of all queues.
     access::check_all(&caller, Scope::Read)?;
-    let mut text = app.engine.exposition().await?;
+    let mut text = app.engine.exposition().await;
     let help = "Log lines that were lost because standard error was not read fast enough";
     text.counters("duetime_log_lines_lost", help, [(None, log::lines_lost())]);
     let deliveries = app.deliveries.by_outcome().map(|(outcome, times)| (Some(("outcome", outcome)), times));
