@@ -1,90 +1,127 @@
 //! Files that are read again when they change. They are checked every second. Replacing a file by a rename, as tools and
 //! mounted secrets do, is noticed like any other change.
 
-use std::fmt::Display;
+use crate::file_error::FileError;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 
 /// How often the files are checked.
 const LOOK: Duration = Duration::from_secs(1);
+/// A check that takes longer is logged: a file on a network does not answer.
+const SLOW: Duration = Duration::from_secs(5);
 
-/// The state by which a change of a file is noticed; `None` if it cannot be read.
-type Mark = Option<(SystemTime, u64, u64)>;
+/// The state by which a change of a file, or of its owner or rights, is noticed; `None` if it cannot be read.
+type Mark = Option<(SystemTime, u64, u64, i64, i64)>;
+
+/// Reads files. Gets the value that was read before, if there is one.
+type Read<T> = fn(&[PathBuf], Option<&T>) -> Result<T, FileError>;
 
 /// Files, and the value that was read from them.
-#[derive(Debug, Default)]
-pub(crate) struct FileWatch<T> {
+#[derive(Debug)]
+pub(crate) struct FileWatch<T>(Arc<Watched<T>>);
+
+#[derive(Debug)]
+struct Watched<T> {
     what: &'static str,
     files: Vec<PathBuf>,
+    read: Read<T>,
     current: watch::Sender<T>,
-    /// The marks that the files had before the current value was read.
-    seen: Mutex<Vec<Mark>>,
+    last: Mutex<Last>,
 }
 
-impl<T: Clone> FileWatch<T> {
+#[derive(Debug)]
+struct Last {
+    /// The marks that the files had before the current value was read.
+    marks: Vec<Mark>,
+    /// Why they could not be read since.
+    error: Option<String>,
+}
+
+impl<T: Clone + Send + Sync + 'static> FileWatch<T> {
     /// Reads the files. `what` names the value in the log.
     ///
     /// # Errors
     /// If they cannot be read.
-    pub(crate) fn open<E>(
-        what: &'static str,
-        files: impl Into<Vec<PathBuf>>,
-        read: impl FnOnce(&[PathBuf]) -> Result<T, E>,
-    ) -> Result<Self, E> {
+    pub(crate) fn open(what: &'static str, files: impl Into<Vec<PathBuf>>, read: Read<T>) -> Result<Self, FileError> {
         let files = files.into();
         // Before the files are read: what is written from now on counts as a change, however long it takes to start.
-        let seen = Mutex::new(marks(&files));
-        let current = watch::Sender::new(read(&files)?);
-        Ok(Self { what, files, current, seen })
+        let last = Mutex::new(Last { marks: marks(&files), error: None });
+        let current = watch::Sender::new(read(&files, None)?);
+        Ok(Self(Arc::new(Watched { what, files, read, current, last })))
+    }
+
+    /// A value that no file has.
+    pub(crate) fn fixed(value: T) -> Self {
+        let last = Mutex::new(Last { marks: Vec::new(), error: None });
+        let read = |_: &[PathBuf], _: Option<&T>| unreachable!("there is nothing to read");
+        Self(Arc::new(Watched { what: "", files: Vec::new(), read, current: watch::Sender::new(value), last }))
     }
 
     /// The value that was last read.
     pub(crate) fn get(&self) -> T {
-        self.current.borrow().clone()
+        self.0.current.borrow().clone()
     }
 
     /// Tells of each value that is read from now on.
     pub(crate) fn changes(&self) -> watch::Receiver<T> {
-        self.current.subscribe()
+        self.0.current.subscribe()
     }
 
-    /// Reads the files again whenever they change, until the process stops. If they are invalid, the previous value stays
-    /// in use.
-    pub(crate) async fn watch<E: Display>(&self, read: impl Fn(&[PathBuf]) -> Result<T, E>) {
-        if self.files.is_empty() {
+    /// Reads the files again whenever they change, until the process stops. As long as they are invalid, the previous value
+    /// stays in use.
+    pub(crate) async fn watch(&self) {
+        if self.0.files.is_empty() {
             return std::future::pending().await;
         }
         loop {
-            self.look(&read);
+            let watched = self.0.clone();
+            let mut looking = tokio::task::spawn_blocking(move || watched.look());
+            if tokio::time::timeout(SLOW, &mut looking).await.is_err() {
+                let Watched { what, files, .. } = &*self.0;
+                tracing::error!(file = %files[0].display(), "{what} cannot be read, the file does not answer; the previous ones stay in use");
+                drop(looking.await);
+            }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Reads the files again if they have changed.
-    pub(crate) fn look<E: Display>(&self, read: impl Fn(&[PathBuf]) -> Result<T, E>) {
+    /// Reads the files again if they have changed, or could not be read.
+    #[cfg(test)]
+    pub(crate) fn look(&self) {
+        self.0.look();
+    }
+}
+
+impl<T> Watched<T> {
+    fn look(&self) {
         let now = marks(&self.files);
-        if std::mem::replace(&mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner), now.clone()) == now {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.marks == now && last.error.is_none() {
             return;
         }
-        match read(&self.files) {
+        let read = (self.read)(&self.files, Some(&self.current.borrow()));
+        let error = match read {
             Ok(new) => {
                 tracing::info!(file = %self.files[0].display(), "{} reloaded", self.what);
                 self.current.send_replace(new);
+                None
             }
-            Err(error) => {
-                tracing::error!(%error, "{} could not be reloaded; the previous ones stay in use", self.what);
-            }
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(error) = error.as_ref().filter(|error| last.error.as_ref() != Some(error)) {
+            tracing::error!(%error, "{} could not be reloaded; the previous ones stay in use", self.what);
         }
+        *last = Last { marks: now, error };
     }
 }
 
 fn marks(files: &[PathBuf]) -> Vec<Mark> {
     let mark = |file: &PathBuf| {
         let found = std::fs::metadata(file).ok()?;
-        Some((found.modified().ok()?, found.len(), found.ino()))
+        Some((found.modified().ok()?, found.len(), found.ino(), found.ctime(), found.ctime_nsec()))
     };
     files.iter().map(mark).collect()
 }
@@ -93,21 +130,75 @@ fn marks(files: &[PathBuf]) -> Vec<Mark> {
 mod tests {
     use super::*;
 
+    fn read(files: &[PathBuf], _: Option<&String>) -> Result<String, FileError> {
+        std::fs::read_to_string(&files[0]).map_err(|error| FileError::new("words", &files[0], error.to_string()))
+    }
+
     /// Certificates, tokens and keys of webhooks are all read here.
     #[test]
     fn a_file_that_changes_while_the_server_starts_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
-        let read = |files: &[PathBuf]| std::fs::read_to_string(&files[0]);
         std::fs::write(&file, "one").unwrap();
-        let watched = FileWatch::open("words", [file], |files| {
-            let before = read(files);
+        let watched = FileWatch::open("words", [file], |files, former| {
+            let before = read(files, former);
             std::fs::write(&files[0], "the second").unwrap();
             before
         })
         .unwrap();
         assert_eq!(watched.get(), "one");
-        watched.look(read);
+        let watched = FileWatch(Arc::new(Watched { read, ..Arc::into_inner(watched.0).unwrap() }));
+        watched.look();
         assert_eq!(watched.get(), "the second");
+    }
+
+    /// It may have been put there by a user who then corrects its owner.
+    #[test]
+    fn a_file_that_could_not_be_read_is_read_once_it_can_be() {
+        fn unlocked(files: &[PathBuf], former: Option<&String>) -> Result<String, FileError> {
+            let lock = files[0].with_extension("locked");
+            if lock.exists() { Err(FileError::new("words", &lock, "locked")) } else { read(files, former) }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (file, lock) = (folder.path().join("a"), folder.path().join("a.locked"));
+        std::fs::write(&file, "one").unwrap();
+        let watched = FileWatch::open("words", [file.clone()], unlocked).unwrap();
+        std::fs::write(&file, "the second").unwrap();
+        std::fs::write(&lock, "").unwrap();
+        watched.look();
+        assert_eq!(watched.get(), "one");
+        std::fs::remove_file(&lock).unwrap();
+        watched.look();
+        assert_eq!(watched.get(), "the second");
+    }
+
+    /// On a network that is away, for one.
+    #[tokio::test]
+    async fn a_file_that_does_not_answer_holds_up_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        std::fs::write(&file, "one").unwrap();
+        let watched = FileWatch::open("words", [file.clone()], read).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let watching = watched.watch();
+        tokio::pin!(watching);
+        // The reading waits for a writer meanwhile.
+        for _ in 0..100 {
+            tokio::select! {
+                biased;
+                () = &mut watching => unreachable!("it watches for ever"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        assert_eq!(watched.get(), "one");
+        let written = std::thread::spawn(move || std::fs::write(file, "two"));
+        let mut changes = watched.changes();
+        tokio::select! {
+            changed = changes.changed() => changed.unwrap(),
+            () = &mut watching => unreachable!("it watches for ever"),
+        }
+        assert_eq!(watched.get(), "two");
+        written.join().unwrap().unwrap();
     }
 }

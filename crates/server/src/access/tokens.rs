@@ -89,8 +89,9 @@ impl Tokens {
     /// # Errors
     /// If the file cannot be used.
     pub(crate) fn open(file: PathBuf) -> Result<Self, FileError> {
-        let none = ByHash::new();
-        Ok(Self { known: FileWatch::open("tokens", [file], |files| Ok(known(TokenFile::read(&files[0])?, &none)))? })
+        let read: fn(&[PathBuf], Option<&Arc<ByHash>>) -> _ =
+            |files, former| Ok(known(TokenFile::read(&files[0])?, former.map_or(&ByHash::new(), |former| former)));
+        Ok(Self { known: FileWatch::open("tokens", [file], read)? })
     }
 
     /// The token that is shown, unless it has expired. All are compared, in a time that says nothing of how near a guess
@@ -119,11 +120,7 @@ impl Tokens {
 
     /// Reads the file again whenever it changes, until the process stops. If it is invalid, the previous tokens stay valid.
     pub(crate) async fn watch(&self) {
-        self.known.watch(|files| self.read(files)).await;
-    }
-
-    fn read(&self, files: &[PathBuf]) -> Result<Arc<ByHash>, FileError> {
-        Ok(known(TokenFile::read(&files[0])?, &self.known.get()))
+        self.known.watch().await;
     }
 }
 
@@ -172,7 +169,7 @@ mod tests {
         /// Gives the token other lines; without lines it is revoked.
         fn rewrite(&self, lines: &str) {
             write(&self.folder, &self.secret, lines);
-            self.tokens.known.look(|files| self.tokens.read(files));
+            self.tokens.known.look();
         }
     }
 

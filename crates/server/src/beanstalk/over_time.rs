@@ -82,7 +82,10 @@ fn write(folder: &TempDir, [root, ours]: &[Secret; 2], allow: Option<&str>) {
         let (hash, expires) = (hex(&ours.hash()), Timestamp(WALL_START_MS + LIFE.as_millis() as u64));
         text += &format!("[[token]]\nname = 'ours'\nsha256 = '{hash}'\nallow = ['{allow}']\nexpires = '{expires}'\n");
     }
-    std::fs::write(folder.path().join("tokens.toml"), text).unwrap();
+    // In one step: the server may read it just now.
+    let (new, file) = (folder.path().join("new"), folder.path().join("tokens.toml"));
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(new, file).unwrap();
 }
 
 /// What a command is answered once its client has the right to other tubes only; the job is held by the client. A new command

@@ -73,7 +73,10 @@ impl World {
 fn write(folder: &TempDir, secret: &Secret, allow: &str) {
     let (hash, expires) = (hex(&secret.hash()), "1970-01-01T00:00:01.000Z");
     let text = format!("[[token]]\nname = 'ours'\nsha256 = '{hash}'\nallow = ['{allow}']\nexpires = '{expires}'\n");
-    std::fs::write(folder.path().join("tokens.toml"), text).unwrap();
+    // In one step: the server may read it just now.
+    let (new, file) = (folder.path().join("new"), folder.path().join("tokens.toml"));
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(new, file).unwrap();
 }
 
 #[tokio::test(start_paused = true)]

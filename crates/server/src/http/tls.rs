@@ -42,12 +42,12 @@ impl Tls {
     /// Reads the files again whenever they change, until the process stops. If they are invalid (one of the two may be new
     /// and the other not), the previous ones stay in use.
     pub(super) async fn watch(&self) {
-        self.acceptor.watch(read).await;
+        self.acceptor.watch().await;
     }
 }
 
 /// Reads the certificate and its key.
-fn read(files: &[PathBuf]) -> Result<TlsAcceptor, FileError> {
+fn read(files: &[PathBuf], _: Option<&TlsAcceptor>) -> Result<TlsAcceptor, FileError> {
     let (cert, key) = (&files[0], &files[1]);
     let of_cert = |why: String| FileError::new("the certificate", cert, why);
     let of_key = |why: String| FileError::new("the private key", key, why);

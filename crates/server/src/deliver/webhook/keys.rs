@@ -37,15 +37,22 @@ struct Bound {
 }
 
 /// All keys.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Keys {
     known: FileWatch<Arc<ByName>>,
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self { known: FileWatch::fixed(Arc::default()) }
+    }
 }
 
 impl Keys {
     /// Reads a file; without one nothing is signed.
     pub(super) fn open(file: Option<PathBuf>) -> Result<Self, FileError> {
-        Ok(Self { known: FileWatch::open("webhook keys", Vec::from_iter(file), read)? })
+        let Some(file) = file else { return Ok(Self::default()) };
+        Ok(Self { known: FileWatch::open("webhook keys", [file], read)? })
     }
 
     /// The keys for jobs of a queue whose target names these, or none.
@@ -68,13 +75,13 @@ impl Keys {
 
     /// Reads the file again whenever it changes, until the process stops. If it is invalid, the previous keys stay in use.
     pub(super) async fn watch(&self) {
-        self.known.watch(read).await;
+        self.known.watch().await;
     }
 }
 
 /// Reads the file, if there is one.
-fn read(files: &[PathBuf]) -> Result<Arc<ByName>, FileError> {
-    let [file] = files else { return Ok(Arc::default()) };
+fn read(files: &[PathBuf], _: Option<&Arc<ByName>>) -> Result<Arc<ByName>, FileError> {
+    let file = &files[0];
     let wrong = |why: String| FileError::new("cannot use the webhook keys in", file, why);
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
     parse(&text).map(Arc::new).map_err(wrong)
@@ -118,7 +125,7 @@ mod tests {
     }
 
     fn keys(text: &str) -> Keys {
-        Keys { known: FileWatch::open("webhook keys", [], |_| parse(text).map(Arc::new)).unwrap() }
+        Keys { known: FileWatch::fixed(Arc::new(parse(text).unwrap())) }
     }
 
     #[test]
