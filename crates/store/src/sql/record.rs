@@ -25,7 +25,13 @@ pub(super) async fn record(
     let key = |row: &NewRow<'_>| row.live_key.map(|key| (row.job.queue.clone(), key.clone()));
     let mut keys = Keys::read(session, jobs.iter().filter_map(key).collect()).await?;
     let holder = |keys: &Keys, row: &NewRow<'_>| row.live_key.and_then(|key| keys.holder(&row.job.queue, key));
-    let doubtful: Vec<_> = jobs.iter().filter(|row| is_careful || holder(&keys, row).is_some()).collect();
+    // One that comes after a job with its key may be a repeat, too.
+    let mut seen = HashSet::new();
+    let mut is_doubtful = |row: &&NewRow<'_>| {
+        let is_first = key(row).is_none_or(|key| seen.insert(key));
+        is_careful || !is_first || holder(&keys, row).is_some()
+    };
+    let doubtful: Vec<_> = jobs.iter().filter(|row| is_doubtful(row)).collect();
     let mut known: HashSet<JobId> = HashSet::with_capacity(jobs.len());
     known.extend(session.known(&doubtful.iter().map(|row| row.job.id).collect::<Vec<_>>()).await?);
     let doubtful: Vec<Key> = doubtful.into_iter().filter_map(origin).collect();
