@@ -2,6 +2,7 @@
 
 use super::{Span, text};
 use crate::clock::Millis;
+use crate::limits::SECOND_MS;
 
 use jiff::fmt::StdFmtWrite;
 use jiff::fmt::temporal::{DateTimeParser, DateTimePrinter};
@@ -42,7 +43,10 @@ impl FromStr for Timestamp {
         let timestamp = PARSER.parse_timestamp(text).map_err(|_| format!("expected {EXPECTED}, got {text:?}"))?;
         let nanos = u128::try_from(timestamp.as_nanosecond())
             .map_err(|_| format!("expected {EXPECTED}, got {text:?}: before 1970"))?;
-        Ok(Self(u64::try_from(nanos.div_ceil(NANOS_PER_MILLI)).expect("the year is below 10,000")))
+        let ms = u64::try_from(nanos.div_ceil(NANOS_PER_MILLI)).expect("the year is below 10,000");
+        // A leap second is read as the second before it.
+        let is_leap = text.as_bytes().get(16..19) == Some(b":60");
+        Ok(Self(if is_leap { ms + SECOND_MS } else { ms }))
     }
 }
 
@@ -73,6 +77,7 @@ mod tests {
         assert_eq!(at.to_string().parse(), Ok(at));
         assert_eq!("2026-11-20T18:00:00.250+08:00".parse(), Ok(at));
         assert_eq!("2026-11-20T10:00:00.2491Z".parse(), Ok(at));
+        assert_eq!("2026-12-31T23:59:60Z".parse::<Timestamp>().unwrap().to_string(), "2027-01-01T00:00:00.000Z");
         assert_eq!(Timestamp(0).to_string(), "1970-01-01T00:00:00.000Z");
         assert_eq!("9999-12-30T22:00:00Z".parse::<Timestamp>().unwrap().to_string(), "9999-12-30T22:00:00.000Z");
     }
