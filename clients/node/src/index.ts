@@ -13,7 +13,7 @@ export type { Lock } from './lock.js'
 export { Cancelled, Fatal, Park, Release, RetryAfter, Stopping } from './outcomes.js'
 export type { RunningJob } from './running.js'
 export type {
-  CallOptions, CancelByKeyOutcome, CancelOutcome, Counts, Duration, IfVersion, Instant, Job, JobEvent, JobOptions, NewJob, Pushed, Queue, QueueChanges,
+  CallOptions, CancelByKeyOutcome, CancelOutcome, Counts, Duration, IfVersion, Instant, Job, JobEvent, JobOptions, NewJob, Previous, Pushed, Queue, QueueChanges,
   QueueSettings, Retry, RetryRules, Schedule, ScheduleShown, Selection, State, Target, Transition, WhenExhausted, Why,
 } from './types.js'
 export { Worker } from './worker.js'

@@ -3,8 +3,8 @@
 import type { Client } from './client.js'
 import { Conflict, LeaseLost } from './errors.js'
 import { Cancelled } from './outcomes.js'
-import type { CallOptions, JobOptions, Pushed } from './types.js'
-import { objectJson } from './wire.js'
+import type { CallOptions, JobOptions, Previous, Pushed } from './types.js'
+import { objectJson, shownAs } from './wire.js'
 import { contentOf, type Exact } from './json.js'
 
 /** What a job's line to the server does for it. */
@@ -30,6 +30,8 @@ export class RunningJob<Payload = unknown> {
   readonly trace: string | undefined
   /** What the push said of its tenant, its user … */
   readonly meta: Readonly<Record<string, string>>
+  /** The job whose end pushed this one (`then`, `otherwise`). */
+  readonly previous: Previous | undefined
   /** Proves the lease. Its part after the dot grows with each lease: store it to fence off writes of earlier attempts. */
   readonly receipt: string
   readonly #calls: Calls
@@ -49,6 +51,7 @@ export class RunningJob<Payload = unknown> {
     this.createdAt = new Date(lease['created_at'] as string)
     this.trace = lease['trace'] as string | undefined
     this.meta = (lease['meta'] as Record<string, string> | undefined) ?? {}
+    this.previous = shownAs(lease['previous']) as Previous | undefined
     this.receipt = lease['receipt'] as string
     this.#calls = calls
     this.#payloadText = () => exact.value(lease, 'payload')

@@ -68,9 +68,24 @@ export interface JobOptions extends RetryRules {
   trace?: string | undefined
   /** What workers, webhooks and the dashboard get, such as `{ tenant: '7' }`; at most 16 entries and 2 KiB. */
   meta?: Readonly<Record<string, string>> | undefined
+  /** At most 16 jobs that are pushed when it succeeds, in the same step. Their handlers have its result: `job.previous`. */
+  then?: readonly NewJob[] | undefined
+  /** The same when it has failed for good, was cancelled, or has expired. */
+  otherwise?: readonly NewJob[] | undefined
 }
 
-/** A job of `pushMany`. */
+/** The job whose end pushed another one. */
+export interface Previous {
+  id: string
+  queue: string
+  state: State
+  /** What its handler returned, decoded as a payload is. */
+  result?: unknown
+  /** Why it failed or was cancelled. */
+  message?: string
+}
+
+/** A job of `pushMany`, `then` and `otherwise`. */
 export interface NewJob extends JobOptions {
   queue: string
   payload: unknown
@@ -129,6 +144,7 @@ export interface Job<Payload = unknown, Result = unknown> {
   origin?: string
   trace?: string
   meta?: Record<string, string>
+  previous?: Previous
 }
 
 /** Which jobs; what is left out does not matter. */

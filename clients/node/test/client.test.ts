@@ -64,6 +64,7 @@ describe('a client of a real server', () => {
       retry: { exponential: { first: 1_000, factor: 2, max: '1h', jitter: 0.1 } }, jitter: 0.5, maxAttempts: 3, maxAge: '2d', maxCrashes: 2,
       whenExhausted: { move: 'dead' }, lease: 90_000, expires: '1h', trace: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
       meta: { tenant_id: '7' }, dueAt: undefined, origin: undefined, target: undefined,
+      then: [{ queue: 'orders', payload: new Uint8Array([255]), kind: 'next', delay: 90_000, maxAttempts: 3 }], otherwise: undefined,
     } as const
     // No option of the server is missing.
     const { components, paths } = (await client.request('GET', '/openapi.json')) as {
@@ -95,6 +96,8 @@ describe('a client of a real server', () => {
     const found = await client.find<{ order: number }>('orders', 'order-4711')
     assert.equal(found?.payload.order, 4711)
     assert.deepEqual(found.meta, { tenant_id: '7' })
+    const followed = (await client.request('GET', `/v1/jobs/${id}`)) as { then: unknown }
+    assert.deepEqual(followed.then, [{ queue: 'orders', kind: 'next', payload_base64: '/w==', delay_ms: 90_000, priority: 1024, max_attempts: 3 }])
     // The server reads its clock for each of the two.
     const delay = found.dueAt.getTime() - found.createdAt.getTime()
     assert.ok(delay >= 1_800_000 && delay < 1_801_000, `${delay}`)

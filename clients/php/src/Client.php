@@ -59,6 +59,8 @@ final class Client
      * @param string|array<string, string>|null $whenExhausted
      * @param array<string, mixed>|null $target
      * @param array<string, string> $meta
+     * @param list<NewJob> $then
+     * @param list<NewJob> $otherwise
      * @throws Error\Invalid that names the field
      * @throws Error\Conflict with `onConflict: 'reject'`, if the key is held: `holder` has it
      * @throws Unavailable if no server recorded it in time. It may have been recorded: a repeat with the same origin makes no second job
@@ -86,9 +88,11 @@ final class Client
         ?array $target = null,
         ?string $trace = null,
         array $meta = [],
+        array $then = [],
+        array $otherwise = [],
     ): Pushed {
         return $this->pushJob(new NewJob($queue, $payload, $kind, $key, $onConflict, $keyUntil, $delay, $dueAt, $tags, $priority, $retry,
-            $jitter, $maxAttempts, $maxAge, $maxCrashes, $whenExhausted, $lease, $expires, $origin, $target, $trace, $meta));
+            $jitter, $maxAttempts, $maxAge, $maxCrashes, $whenExhausted, $lease, $expires, $origin, $target, $trace, $meta, $then, $otherwise));
     }
 
     /** @throws DuetimeError as `push` */

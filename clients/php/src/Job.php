@@ -37,6 +37,8 @@ class Job
     public readonly ?string $trace;
     /** @var array<string, string> what the push said of its tenant, its user … */
     public readonly array $meta;
+    /** @var array<string, mixed>|null the job whose end pushed it: `id`, `queue`, `state`, and `result`, `result_base64` or `message` */
+    public readonly ?array $previous;
 
     /**
      * @param array<mixed> $fields all that the server says of it, by the names of the HTTP API
@@ -63,6 +65,7 @@ class Job
         $this->errors = $fields['errors'] ?? [];
         $this->trace = $string('trace');
         $this->meta = $fields['meta'] ?? [];
+        $this->previous = $fields['previous'] ?? null;
     }
 
     /** The payload as it was pushed, to the byte: JSON, or any bytes. */

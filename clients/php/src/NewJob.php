@@ -30,6 +30,8 @@ final class NewJob
      * @param array<string, mixed>|null $target where it is delivered
      * @param string|null $trace a W3C `traceparent`; by default that of OpenTelemetry, if there is one
      * @param array<string, string> $meta what workers, webhooks and the dashboard get, such as a tenant; at most 16 entries and 2 KiB
+     * @param list<self> $then jobs that are pushed when it succeeds, in the same step; at most 16. They get its result: `$job->previous`
+     * @param list<self> $otherwise the same when it has failed for good, was cancelled, or has expired
      */
     public function __construct(
         public readonly string $queue,
@@ -54,6 +56,8 @@ final class NewJob
         public readonly ?array $target = null,
         public readonly ?string $trace = null,
         public readonly array $meta = [],
+        public readonly array $then = [],
+        public readonly array $otherwise = [],
     ) {
     }
 
@@ -64,6 +68,13 @@ final class NewJob
      */
     public function json(): string
     {
+        return $this->jsonWith($this->origin ?? bin2hex(random_bytes(16)), $this->trace ?? Trace::current());
+    }
+
+    private function jsonWith(?string $origin, ?string $trace): string
+    {
+        $list = static fn (array $jobs): ?RawJson => $jobs === [] ? null
+            : new RawJson('[' . implode(',', array_map(static fn (self $job): string => $job->jsonWith($job->origin, $job->trace), $jobs)) . ']');
         $span = static fn (string|int|float|\DateInterval|null $span, string $field): ?string
             => $span === null ? null : Duration::text($span, $field);
         $fields = [
@@ -84,10 +95,12 @@ final class NewJob
             'when_exhausted' => $this->whenExhausted,
             'lease' => $span($this->lease, 'lease'),
             'expires' => $span($this->expires, 'expires'),
-            'origin' => $this->origin ?? bin2hex(random_bytes(16)),
+            'origin' => $origin,
             'target' => $this->target,
-            'trace' => $this->trace ?? Trace::current(),
+            'trace' => $trace,
             'meta' => $this->meta === [] ? null : (object) $this->meta,
+            'then' => $list($this->then),
+            'otherwise' => $list($this->otherwise),
         ];
         $fields = array_filter($fields, static fn (mixed $value): bool => $value !== null);
         $fields += $this->payload instanceof Bytes ? ['payload_base64' => base64_encode($this->payload->bytes)] : ['payload' => $this->payload];

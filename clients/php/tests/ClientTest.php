@@ -97,6 +97,18 @@ final class ClientTest extends TestCase
         }
     }
 
+    public function testJobsFollowTheEndOfAnother(): void
+    {
+        [$client, $queue] = [Site::client(), Site::queue()];
+        $next = new NewJob($queue, new Bytes("\xff"), kind: 'next', delay: '1s', then: [new NewJob($queue, ['n' => 1])]);
+        $id = $client->push($queue, 1, then: [$next], otherwise: [new NewJob($queue)])->id;
+        $shown = $client->get($id)->fields;
+        $last = ['queue' => $queue, 'kind' => 'default', 'payload' => ['n' => 1], 'priority' => 1024];
+        self::assertSame([['queue' => $queue, 'kind' => 'next', 'payload_base64' => '/w==', 'delay_ms' => 1000, 'priority' => 1024, 'then' => [$last]]], $shown['then']);
+        self::assertSame([['queue' => $queue, 'kind' => 'default', 'payload' => null, 'priority' => 1024]], $shown['otherwise']);
+        self::assertNull($client->get($id)->previous);
+    }
+
     public function testAQueueMayHaveAnyName(): void
     {
         $client = Site::client();

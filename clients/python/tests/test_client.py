@@ -30,6 +30,7 @@ from duetime import (
     NotFound,
     Park,
     Release,
+    RunningJob,
     Selection,
     Unavailable,
     Worker,
@@ -105,6 +106,29 @@ def test_every_option_of_the_server_is_there(client: Client, queue: str) -> None
     assert set(SPANS) == spans
     job = client.get(client.push(queue, 1, meta={"tenant_id": "7"}).id)
     assert job.meta == {"tenant_id": "7"}
+
+
+def test_jobs_follow_the_end_of_another(client: Client, queue: str) -> None:
+    last = NewJob(queue, b"\xff", kind="last", delay=timedelta(0))
+    first = client.push(queue, 1, then=[NewJob(queue, {"n": 2**70}, kind="next", then=[last])], otherwise=[NewJob(queue, 0)])
+    worker = Worker(client, queue)
+    seen: list[Any] = []
+
+    @worker.handler("default")
+    def one(payload: Any) -> Any:
+        return {"sum": 7}
+
+    @worker.handler("next")
+    def two(payload: Any, job: RunningJob) -> None:
+        seen.append((payload, job.previous))
+
+    @worker.handler("last")
+    def three(payload: bytes) -> None:
+        seen.append((payload, None))
+
+    worker.drain()
+    result = {"id": first.id, "queue": queue, "state": "succeeded", "result": {"sum": 7}}
+    assert seen == [({"n": 2**70}, result), (b"\xff", None)]
 
 
 @pytest.mark.parametrize("queue", ["..", ".", "a/b;c+d"])

@@ -31,6 +31,7 @@ pub use engine::Engine;
 pub use error::Error;
 pub use invalid::Invalid;
 pub use memory::Memory;
+pub use model::follow_up::{FollowUp, FollowUps, Previous};
 pub use model::id::{JobId, JobRef, Numbers, Receipt};
 pub use model::job::{AttemptError, Due, Job, KeyUntil, NewJob, OnConflict, Payload, Stage, State};
 pub use model::meta::Meta;

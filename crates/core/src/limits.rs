@@ -30,6 +30,12 @@ pub const DELAY_MS_MAX: u64 = 3_652 * DAY_MS + DAY_MS / 2;
 /// Most times that a job is forwarded from queue to queue, by targets or when its attempts are used up: beyond that the
 /// queues form a circle. Our own choice; chains of a queue, a slower one and one for dead letters have two.
 pub const MOVES_MAX: u32 = 8;
+/// Most jobs that begin with one end of a job.
+pub const FOLLOW_UPS_MAX: usize = 16;
+/// Most jobs in a chain, each of which begins with the end of the one before it.
+pub const CHAIN_JOBS_MAX: usize = 32;
+/// Most bytes of JSON of the jobs that begin with one end of a job, with all that follow these: 256 KiB.
+pub const FOLLOW_UPS_BYTES_MAX: usize = 256 << 10;
 /// Shortest lease: 1 s.
 pub const LEASE_MS_MIN: u64 = SECOND_MS;
 /// Longest lease: 12 h.

@@ -65,7 +65,7 @@ fn the_default_rule_makes_sixteen_attempts_over_two_days() {
     let minutes = [0.25, 0.25, 0.5, 3.0, 10.0, 20.0, 30.0, 30.0, 30.0, 60.0, 180.0, 180.0, 180.0, 360.0, 360.0];
     assert_eq!(waits, minutes.map(|m| (m * MINUTE_MS as f64) as u64));
     let last = finish(fails(&attempt(16), &Retry::default(), T0));
-    assert_eq!((last.stage, last.drop, last.successor), (Stage::Failed, false, None));
+    assert_eq!((last.stage, last.drop, last.successors), (Stage::Failed, false, vec![]));
 }
 
 #[test]
@@ -209,14 +209,14 @@ fn what_becomes_of_an_exhausted_job() {
         ..attempt(16)
     };
     let kept = finish(fails(&last, &when(WhenExhausted::Keep), T0));
-    assert_eq!((kept.stage, kept.drop, kept.successor), (Stage::Failed, false, None));
+    assert_eq!((kept.stage, kept.drop, kept.successors), (Stage::Failed, false, vec![]));
     let dropped = finish(fails(&last, &when(WhenExhausted::Drop), T0));
-    assert_eq!((dropped.stage, dropped.drop, dropped.successor), (Stage::Failed, true, None));
+    assert_eq!((dropped.stage, dropped.drop, dropped.successors), (Stage::Failed, true, vec![]));
     let restarted = again(fails(&last, &when(WhenExhausted::Restart), T0));
     assert_eq!((restarted.attempt, restarted.crashes, restarted.due_at), (0, 0, T0 + 15 * SECOND_MS));
     assert!(restarted.error.is_some());
     let moved = finish(fails(&last, &when(WhenExhausted::Move("dead".into())), T0 + 3));
-    let copy = *moved.successor.expect("a copy");
+    let [copy] = &moved.successors[..] else { panic!("a copy") };
     assert_eq!((moved.stage, moved.drop, copy.id, &*copy.queue), (Stage::Failed, false, id(99), "dead"));
     assert_eq!(
         (copy.attempt, copy.crashes, copy.epoch, copy.due_at, copy.first_due_at),
@@ -239,7 +239,7 @@ fn a_final_failure_gives_up_at_once() {
     };
     assert_eq!(decide(None).stage, Stage::Failed);
     assert!(decide(Some(WhenExhausted::Drop)).drop);
-    assert!(decide(Some(WhenExhausted::Move("dead".into()))).successor.is_some());
+    assert!(decide(Some(WhenExhausted::Move("dead".into()))).successors.len() == 1);
 }
 
 /// A job that its worker calls hopeless is not tried again.

@@ -18,6 +18,7 @@ pages! {
     GettingStarted: "getting-started.md",
     Locks: "guides/locks.md",
     RecurringJobs: "guides/recurring-jobs.md",
+    Chains: "guides/chains.md",
     Service: "guides/service.md",
     SqlTransaction: "guides/sql-transaction.md",
     #[cfg(feature = "testing")]

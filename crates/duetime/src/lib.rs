@@ -258,7 +258,7 @@ pub mod job {
     };
     pub use duetime_core::{
         AttemptError, Due, Invalid, Job, JobId, JobOptions, JobRef, KeyUntil, Meta, NewJob, OnConflict, Payload,
-        Progress, Stage, State, States,
+        Previous, Progress, Stage, State, States,
     };
 }
 

@@ -8,7 +8,8 @@ pub use duetime_core::api::Pushed;
 use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{self, PushOutcome};
 use duetime_core::{
-    Backoff, Clock as _, Due, KeyUntil, NewJob, OnConflict, Payload, Retry, SystemClock, Target, WhenExhausted,
+    Backoff, Clock as _, Due, FollowUp, FollowUps, JobOptions, KeyUntil, NewJob, OnConflict, Payload, Retry,
+    SystemClock, Target, WhenExhausted,
 };
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -175,6 +176,48 @@ impl<To> Push<To> {
     /// Sets several values of the metadata, such as all those of the job that pushes this one: `.meta_all(context.meta().iter())`.
     pub fn meta_all<N: Into<Arc<str>>, V: Into<Arc<str>>>(self, entries: impl IntoIterator<Item = (N, V)>) -> Self {
         entries.into_iter().fold(self, |push, (name, value)| push.meta(name, value))
+    }
+
+    /// Adds a job that is pushed when this one succeeds, in the same step: at most 16. Its delay begins then. It may have
+    /// jobs that follow it in turn, but no key and no origin. Its handler gets the result of this one with
+    /// [`Previous`](crate::worker::Previous).
+    ///
+    /// ```
+    /// # use duetime::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "order.charge")]
+    /// # struct Charge { order: u64 }
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "order.ship")]
+    /// # struct Ship { order: u64 }
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "order.cancel")]
+    /// # struct CancelOrder { order: u64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> duetime::Result<()> {
+    /// # let client = Client::memory().await?;
+    /// client.push(Charge { order: 7 }).then(Ship { order: 7 }).otherwise(CancelOrder { order: 7 }).await?;
+    /// # client.close().await
+    /// # }
+    /// ```
+    pub fn then(self, next: impl IntoNewJob) -> Self {
+        self.follow(next, |options| &mut options.then)
+    }
+
+    /// Adds a job that is pushed when this one has failed for good, was cancelled, or has expired, in the same step: at most 16.
+    /// See [`then`](Self::then).
+    pub fn otherwise(self, next: impl IntoNewJob) -> Self {
+        self.follow(next, |options| &mut options.otherwise)
+    }
+
+    fn follow(self, next: impl IntoNewJob, list: fn(&mut JobOptions) -> &mut FollowUps) -> Self {
+        let job = self.job.and_then(|mut job| {
+            let next = FollowUp::from(&next.into_new_job()?);
+            let list = list(&mut job.options);
+            *list = Some(list.iter().flat_map(|list| list.iter()).cloned().chain([next]).collect());
+            Ok(job)
+        });
+        Self { job, ..self }
     }
 
     /// Returns the job without pushing it, for [`Client::push_many`].

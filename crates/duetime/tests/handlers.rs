@@ -1,9 +1,9 @@
 //! Handlers and job types.
 
-use duetime::job::State as JobState;
+use duetime::job::{Query, State as JobState};
 use duetime::prelude::*;
 use duetime::time::Span;
-use duetime::worker::{FromContext, FromRef, Raw};
+use duetime::worker::{FromContext, FromRef, Previous, Raw};
 use duetime::{JobId, new_job};
 use serde_json::json;
 use std::sync::Mutex;
@@ -190,4 +190,27 @@ async fn an_attempt_ends_at_its_limits() {
         said.contains("the handler succeeded, but its result cannot be kept") && said.contains("1048576"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn a_handler_gets_the_result_of_the_job_before_it() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "total", queue = "totals")]
+    struct Total {}
+    async fn add(job: Add) -> Result<u64, JobError> {
+        Ok(job.by + 1)
+    }
+    async fn total(_: Total, Previous(sum): Previous<u64>, context: Context) -> Result<String, JobError> {
+        let previous = context.previous().ok_or_else(|| JobError::fatal("none"))?;
+        Ok(format!("{sum} by {}", previous.queue))
+    }
+    let client = Client::memory().await.unwrap();
+    client.push(Add { by: 7 }).then(client.push(Total {}).tag("t")).otherwise(Add { by: 0 }).await.unwrap();
+    let alone = client.push(Total {}).await.unwrap();
+    Worker::new(&client).queues(["default", "totals"]).handle(add).handle(total).drain().await.unwrap();
+    let next = client.jobs().find(Query::default().tag("t")).next().await.unwrap().unwrap();
+    assert_eq!(result(&client, next.id).await.as_deref(), Some(r#""8 by default""#));
+    let alone = client.jobs().get(alone.id).await.unwrap();
+    assert_eq!(alone.message.as_deref(), Some("no other job has pushed this one by its end"));
+    client.close().await.unwrap();
 }

@@ -41,6 +41,7 @@ const SERVICES: &[&[&str]] = &[
     &["comparison"],
     &["host"],
     &["search", "admission"],
+    &["follow_ups"],
     &["recorder"],
     &["editor"],
     &["reconciler", "intake"],

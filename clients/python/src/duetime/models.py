@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Optional, TypedDict
@@ -54,6 +55,10 @@ class JobOptions(TypedDict, total=False):
     """A W3C `traceparent`. By default the current one, if OpenTelemetry is installed."""
     meta: Mapping[str, str]
     """What workers, webhooks and the dashboard get, such as `{"tenant": "7"}`: up to 16 entries and 2 KiB."""
+    then: Sequence[NewJob]
+    """Up to 16 jobs that are pushed when it succeeds, in the same step. Their handlers have its result: `RunningJob.previous`."""
+    otherwise: Sequence[NewJob]
+    """The same when it has failed for good, was cancelled, or has expired."""
 
 
 _SPANS = ("delay", "max_age", "lease", "expires")
@@ -73,6 +78,8 @@ def job_body(payload: object, options: Mapping[str, Any]) -> bytes:
             value = list(value)
         elif name == "meta":
             value = dict(value)
+        elif name in ("then", "otherwise"):
+            value = [json.loads(job_body(next.payload, {"queue": next.queue, **next.options})) for next in value]
         body[name] = value
     return with_value("payload", payload, body)
 
@@ -145,6 +152,8 @@ class Job:
     """`percent`, `note` and `at`."""
     meta: Mapping[str, str]
     """What its push said of its tenant, its user …"""
+    previous: Optional[Mapping[str, Any]]
+    """The job whose end pushed it: its `id`, `queue`, `state`, and `result`, `result_base64` or `message`."""
     cancel_requested: bool
     started_at: Optional[datetime]
     finished_at: Optional[datetime]
@@ -193,7 +202,7 @@ def read_job(body: dict[str, Any], exact: Exact) -> Job:
     fields: dict[str, Any] = {name: body[name] for name in required}
     fields.update({name: read_instant(body[name]) for name in ("due_at", "created_at", "updated_at")})
     fields.update({name: read_instant(body[name]) if name in body else None for name in ("started_at", "finished_at")})
-    fields.update({name: body.get(name) for name in ("key", "origin", "message", "progress")})
+    fields.update({name: body.get(name) for name in ("key", "origin", "message", "progress", "previous")})
     return Job(
         **fields,
         payload=read_bytes(body, "payload"),

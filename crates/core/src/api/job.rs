@@ -8,7 +8,7 @@ use crate::json::{Base64, bytes_of, raw, show_bytes};
 use crate::model::marks::Marks;
 use crate::model::options::{with_options, without_options};
 use crate::request::Listed;
-use crate::{AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Progress, Stage, State};
+use crate::{AttemptError, Error, Job, JobId, JobOptions, KeyUntil, Millis, Payload, Previous, Progress, Stage, State};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -76,6 +76,9 @@ with_options! {
         /// The number of leases that were released.
         #[serde(default, skip_serializing_if = "is_zero")]
         pub releases: u32,
+        /// The job whose end pushed this one, with its result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub previous: Option<Arc<Previous>>,
         /// Numbers that a port of another protocol keeps with it.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<std::collections::BTreeMap<String, u64>>))]
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,6 +150,7 @@ impl<'a> JobBody<'a> {
             tags: Cow::Borrowed(&job.tags),
             moves: job.options().moves,
             releases: job.releases(),
+            previous: job.options().previous.clone(),
             marks: job.options().marks.clone(),
             message: job.message.clone(),
             errors: Cow::Borrowed(&job.errors),
@@ -170,8 +174,13 @@ impl TryFrom<JobBody<'_>> for Job {
     type Error = Error;
 
     fn try_from(body: JobBody<'_>) -> Result<Self, Error> {
-        let options =
-            JobOptions { moves: body.moves, releases: body.releases, marks: body.marks.clone(), ..body.options() };
+        let options = JobOptions {
+            previous: body.previous.clone(),
+            moves: body.moves,
+            releases: body.releases,
+            marks: body.marks.clone(),
+            ..body.options()
+        };
         Ok(Self {
             id: body.id,
             queue: body.queue,

@@ -8,7 +8,7 @@ use crate::json::schema::{Key, Kind, QueueName, Tag, Trace};
 use crate::json::{Base64, raw, show_bytes};
 use crate::limits::PRIORITY_DEFAULT;
 use crate::ports::Lease;
-use crate::{Error, Job, JobId, JobOptions, Meta, Receipt, Retry, Target};
+use crate::{Error, Job, JobId, JobOptions, Meta, Previous, Receipt, Retry, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -65,6 +65,8 @@ pub struct LeaseBody<'a> {
     /// Metadata of the caller.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::schema::Meta>))]
     pub meta: Option<Arc<Meta>>,
+    /// The job whose end pushed this one, with its result.
+    pub previous: Option<Arc<Previous>>,
     /// The priority; 0 is the most urgent. Left out if it is the default.
     pub priority: Option<u32>,
     /// Its version.
@@ -97,6 +99,7 @@ impl<'a> From<&'a Lease> for LeaseBody<'a> {
             target: job.options().target.clone(),
             trace: job.options().trace.clone(),
             meta: job.options().meta.clone(),
+            previous: job.options().previous.clone(),
             priority: Some(job.priority).filter(|&priority| priority != PRIORITY_DEFAULT),
             version: job.version,
             created_at: job.created_at,
@@ -118,7 +121,11 @@ impl TryFrom<LeaseBody<'_>> for Lease {
             crashes: body.crashes,
             key: body.key,
             tags: Arc::from(body.tags.into_owned()),
-            options: JobOptions::given(Retry::INHERITED, body.target, body.trace, body.meta).shared(),
+            options: JobOptions {
+                previous: body.previous,
+                ..JobOptions::given(Retry::INHERITED, body.target, body.trace, body.meta)
+            }
+            .shared(),
             version: body.version,
             epoch: body.receipt.epoch,
             lease_until: Some(body.lease_until),

@@ -26,6 +26,7 @@ mod event;
 #[cfg(test)]
 mod extras_tests;
 mod failures;
+mod follow_up;
 mod health;
 mod history;
 mod job;
@@ -60,6 +61,8 @@ pub use clock::{Advance, Now};
 pub use due::{DueBucket, DueCounts};
 pub use event::{ACTIVITY, EventQuery, LOST, STOPPING, SUBSCRIBED};
 pub use failures::{FailureGroup, Failures};
+pub(crate) use follow_up::check_follow_ups;
+pub use follow_up::complete_follow_ups;
 pub use health::{Alive, Degraded, DegradedCode, Health};
 pub use history::{History, HistoryPoint, HistorySpan, Lateness};
 pub use job::{JobBody, Page};

@@ -1,5 +1,6 @@
 //! A job to push, and the result of the push.
 
+use super::follow_up::complete_follow_ups;
 use super::{Span, Timestamp};
 #[cfg(feature = "openapi")]
 use crate::json::schema::{Key, Kind, QueueName, Tag};
@@ -78,6 +79,13 @@ impl Push<'_> {
     ///
     /// # Errors [`Error::Invalid`] if the payload is missing or given twice, or if several fields set the due time.
     pub fn into_job(self, queue: &Arc<str>) -> Result<NewJob, Error> {
+        let mut job = self.into_job_alone(queue)?;
+        complete_follow_ups(&mut job.options, &job.queue)?;
+        Ok(job)
+    }
+
+    /// The same, with the jobs that follow it as they stand.
+    pub(super) fn into_job_alone(self, queue: &Arc<str>) -> Result<NewJob, Error> {
         let options = self.options();
         let Push { queue: own, kind, payload, payload_base64, delay, delay_ms, due_at, due_at_ms, .. } = self;
         let Push { priority, key, on_conflict, key_until, origin, tags, lease, expires, .. } = self;
@@ -139,7 +147,10 @@ impl Push<'_> {
         job.lease = self.lease;
         job.expires = self.expires;
         job.options = self.options();
-        Ok(())
+        complete_follow_ups(&mut job.options, &job.queue).map_err(|error| match error {
+            Error::Invalid(invalid) => invalid,
+            other => Invalid::new("then", "a list of jobs", other),
+        })
     }
 
     /// The value of the inbox's column `options` for a job.
@@ -275,11 +286,7 @@ mod tests {
                 trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
                 meta: Some(Arc::new(Meta::from_iter([("tenant", "7")]))),
                 retry: Retry { max_attempts: Some(3), max_age: Some(Span(60_000)), ..Retry::default() },
-                moves: 0,
-                releases: 0,
-                marks: None,
-                imported: false,
-                sent: None,
+                ..JobOptions::default()
             },
             ..NewJob::new(*b"payload")
         };

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | pushes, conflicts, ticks, imports | here | here |
 //! | rows of the inbox | in the transaction that removes the rows | here |
-//! | copies that a rule moves | with their settlement, perhaps later and by another process | with the settlement |
+//! | jobs that begin with an end, such as copies that a rule moves | with that end, perhaps later and by another process | with the end |
 //! | retries, and other edits of jobs that the broker does not hold | by the edit | with the edit |
 //!
 //! A job whose origin another job of its queue has is not recorded. Whether that is refused depends on who says the same twice:
@@ -15,7 +15,7 @@
 //! | pushes: over HTTP, alone or in a batch, by the library, by a file's lines; rows of the inbox | refused with [`Error::OriginReused`]: its caller believes that it was pushed |
 //! | pushes of a handler with an origin of the library, [adopted](../../../docs/adopt.md) jobs | refused too, and the caller takes it as the repeat that it is: the source is named by the origin, and what is left of a delay, or what a handler computes, changes |
 //! | ticks, runs by hand | a repeat: the schedule may have been edited in between |
-//! | copies for the target of a queue, copies that a rule moves | a repeat: the job may have been edited in between |
+//! | copies for the target of a queue, jobs that begin with an end | a repeat: the job may have been edited in between |
 //! | imports | a repeat: a file has jobs as they became, not as they were sent |
 //!
 //! The first two say what was sent ([`JobOptions::sent`](crate::JobOptions::sent)), the others do not; only if both jobs say it,
@@ -27,7 +27,7 @@
 //!
 //! An id may be taken: by this same job, if an answer was lost or another process did the same, or by an imported job, which
 //! is [marked](crate::JobOptions::imported). The first is put as its row is now, since its maker may have died before that.
-//! In the second case a producer that chose the id gets another one; copies have theirs before they come here.
+//! In the second case a producer that chose the id gets another one; jobs that begin with an end have theirs before they come here.
 
 use crate::engine::base::Base;
 use crate::engine::events::Publisher;
@@ -53,8 +53,8 @@ pub(in crate::engine) enum Producer<'a> {
     /// Rows of the inbox, with the answers of the transaction. The jobs are marked as not loaded, and are marked as loaded in
     /// this incarnation once the broker holds them.
     Inbox { recorded: Vec<Recorded>, reading: Reading, incarnation: &'a str },
-    /// Copies that rules moved. Their entries may have been recorded long ago, so their rows are read.
-    Move,
+    /// Jobs that begin with an end. Its entry may have been recorded long ago, so their rows are read.
+    End,
     /// An edit of rows since this reading, as the edit left them.
     Edit { reading: Reading },
 }
@@ -66,7 +66,7 @@ impl Producer<'_> {
         match self {
             Self::Push | Self::Tick | Self::Inbox { .. } => Some(Observation::Pushed),
             Self::Import => Some(Observation::Imported),
-            Self::Move | Self::Edit { .. } => None,
+            Self::End | Self::Edit { .. } => None,
         }
     }
 }
@@ -125,7 +125,7 @@ impl Admission {
         let (reading, (recorded, is_over)) = match &producer {
             Producer::Push | Producer::Tick | Producer::Import => (self.broker.reading(), self.record(jobs).await?),
             Producer::Inbox { recorded, reading, .. } => (*reading, (recorded.clone(), none_over())),
-            Producer::Move => (self.broker.reading(), (vec![Recorded::Repeat; jobs.len()], none_over())),
+            Producer::End => (self.broker.reading(), (vec![Recorded::Repeat; jobs.len()], none_over())),
             Producer::Edit { reading } => (*reading, (vec![Recorded::Created; jobs.len()], none_over())),
         };
         let created =
@@ -164,7 +164,7 @@ impl Admission {
         self.loader.reconcile().await
     }
 
-    /// Measures a call that records new jobs. Copies of a settlement are measured with it, as applied, and not twice.
+    /// Measures a call that records new jobs. Jobs that begin with an end are measured with it, as applied, and not twice.
     pub(in crate::engine) async fn time<T>(&self, work: impl Future<Output = T>) -> T {
         self.metrics.stores.record.time(work).await
     }

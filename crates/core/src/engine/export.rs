@@ -93,9 +93,9 @@ impl Export {
         let find = Find { after: self.after.take(), ..Find::of(Selector::All, Vec::new(), PAGE_JOBS_MAX) };
         let Found { mut jobs, next } = self.stores.ledger.find(find).await?;
         (self.is_over, self.after) = (next.is_none(), next);
-        jobs.iter().for_each(|job| drop(self.unrecorded.copies.remove(&job.id)));
+        jobs.iter().for_each(|job| drop(self.unrecorded.successors.remove(&job.id)));
         if self.is_over {
-            jobs.extend(std::mem::take(&mut self.unrecorded.copies).into_values());
+            jobs.extend(std::mem::take(&mut self.unrecorded.successors).into_values());
         }
         if !self.stores.broker.is_ledger() {
             self.overlay(&mut jobs).await?;

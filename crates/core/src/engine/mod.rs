@@ -15,6 +15,7 @@
 //! | `Reconciler` | keeps the broker as the ledger says |
 //! | `Editor` | changes jobs from outside |
 //! | `Recorder` | records in the ledger what the broker's outbox has |
+//! | `FollowUps` | makes the jobs that begin with the end of another one |
 //! | `Search`, `QueueCounter` | find jobs; count them |
 //! | `Admission` | records new jobs, whoever makes them, and puts those that are due soon |
 //! | `Generations` | begins memories of the broker |
@@ -37,6 +38,7 @@ mod engine;
 pub mod events;
 mod export;
 pub mod exposition;
+mod follow_ups;
 mod handout;
 mod host;
 mod ids;

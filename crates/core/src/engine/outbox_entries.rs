@@ -1,5 +1,5 @@
-//! Outcomes in the outbox that the ledger has not recorded yet: ended jobs, removals, and copies that a rule has moved to another queue.
-//! A search of the broker by id does not find removals and copies.
+//! Outcomes in the outbox that the ledger has not recorded yet: ended jobs, removals, and new jobs that begin with an end. A search
+//! of the broker by id does not find removals and new jobs.
 
 use crate::error::Error;
 use crate::limits::STEP_JOBS_MAX;
@@ -16,30 +16,32 @@ pub(in crate::engine) struct OutboxEntries {
     pub(in crate::engine) ids: Vec<JobId>,
     /// Those of them that are gone.
     pub(in crate::engine) removed: HashSet<JobId>,
-    /// Copies that the ledger does not have, whole, as they were made.
-    pub(in crate::engine) copies: BTreeMap<JobId, Job>,
+    /// New jobs that the ledger does not have, whole, as they were made.
+    pub(in crate::engine) successors: BTreeMap<JobId, Job>,
 }
 
 impl OutboxEntries {
     /// Reads at most `limit` entries.
     pub(in crate::engine) async fn read(broker: &dyn Broker, ledger: &dyn Ledger, limit: usize) -> Result<Self, Error> {
-        let (mut unrecorded, mut moved) = (Self::default(), Vec::new());
+        let (mut unrecorded, mut followed) = (Self::default(), Vec::new());
         for entry in broker.outcomes(Outcomes::Oldest { limit, age_ms: 0 }).await? {
             unrecorded.ids.push(entry.job().id);
-            match entry {
-                OutboxEntry::Changed(_) | OutboxEntry::Rewritten(_) => {}
-                OutboxEntry::Removed(job) => drop(unrecorded.removed.insert(job.id)),
-                OutboxEntry::Moved(job, copy) => moved.push((job, copy)),
+            if entry.removes() {
+                unrecorded.removed.insert(entry.job().id);
+            }
+            if !entry.successors().is_empty() {
+                followed.push(entry);
             }
         }
-        if !moved.is_empty() {
-            let ids: Vec<JobId> = moved.iter().map(|(job, _)| job.id).collect();
+        if !followed.is_empty() {
+            let ids: Vec<JobId> = followed.iter().map(|entry| entry.job().id).collect();
             let rows = ledger.get(&ids).await?;
-            // If the ledger has the entry, it has had the copy: as it is now, or no more.
+            // If the ledger has the entry, it has had the new jobs: as they are now, or no more.
             let is_new = |job: &Job, row: &Job| OutboxEntry::replaces(job, row.version, row.epoch, row.stage);
-            let new =
-                moved.into_iter().zip(rows).filter(|((job, _), row)| row.as_ref().is_some_and(|row| is_new(job, row)));
-            unrecorded.copies.extend(new.map(|((_, copy), _)| (copy.id, *copy)));
+            let new = followed.into_iter().zip(rows);
+            let new = new.filter(|(entry, row)| row.as_ref().is_some_and(|row| is_new(entry.job(), row)));
+            let successors = new.flat_map(|(entry, _)| entry.parts().1);
+            unrecorded.successors.extend(successors.map(|job| (job.id, job)));
         }
         Ok(unrecorded)
     }
@@ -74,7 +76,7 @@ impl OutboxEnds {
     }
 
     fn add(&mut self, entries: &[OutboxEntry], queues: &BTreeSet<Arc<str>>) {
-        let has_ended = |entry: &&OutboxEntry| matches!(entry, OutboxEntry::Removed(_)) || !entry.job().is_pending();
+        let has_ended = |entry: &&OutboxEntry| entry.removes() || !entry.job().is_pending();
         let ended = entries.iter().filter(has_ended).map(OutboxEntry::job);
         let of_these = ended.filter(|job| queues.contains(&job.queue));
         self.0.extend(of_these.map(|job| (job.id, (job.version, job.queue.clone()))));

@@ -7,6 +7,7 @@ use super::settler::log_end;
 use crate::api::DegradedCode;
 use crate::engine::base::Base;
 use crate::engine::events::Publisher;
+use crate::engine::follow_ups::FollowUps;
 use crate::engine::recorder::Recorder;
 use crate::engine::settler::Settler;
 use crate::engine::status::Status;
@@ -28,6 +29,7 @@ const SILENT_MAX: Duration = Duration::from_secs(3);
 /// Takes back what was not settled or started in time.
 pub(super) struct Reaper {
     broker: Arc<dyn Broker>,
+    follow_ups: Arc<FollowUps>,
     recorder: Arc<Recorder>,
     settler: Arc<Settler>,
     takes: Arc<Takes>,
@@ -41,6 +43,7 @@ pub(super) struct Reaper {
 impl Reaper {
     pub(super) fn new(
         base: &Base,
+        follow_ups: Arc<FollowUps>,
         recorder: Arc<Recorder>,
         settler: Arc<Settler>,
         takes: Arc<Takes>,
@@ -49,6 +52,7 @@ impl Reaper {
         let Base { stores, publisher, status, supervisor, timers, .. } = base;
         Self {
             broker: stores.broker.clone(),
+            follow_ups,
             recorder,
             settler,
             takes,
@@ -129,11 +133,11 @@ impl Reaper {
             let takes = self.takes.clone();
             self.supervisor.spawn(async move { takes.end_takes(expired.untaken).await });
         }
-        let edit = |job: &Job| Edit { id: job.id, version: Some(job.version), change: Change::Expire };
+        let edit = |job: &Job| Edit { id: job.id, version: Some(job.version), change: Change::expire() };
         let edits: Vec<Edit> = expired.unstarted.iter().map(edit).collect();
         let mut entries = Vec::new();
         if !settles.is_empty() {
-            let settled = self.broker.settle(settles.clone()).await?;
+            let settled = self.follow_ups.settle(settles.clone()).await?;
             for ((settle, run), event) in settles.iter().zip(&settled.runs).zip(&events) {
                 let (Some(job), Some(_)) = (&settle.read, run) else { continue };
                 let (id, queue, attempt) = (job.id, &job.queue, job.attempt);
@@ -150,7 +154,7 @@ impl Reaper {
             entries.extend(settled.entries);
         }
         if !edits.is_empty() {
-            let (edited, edits) = self.broker.edit(edits).await?;
+            let (edited, edits) = self.follow_ups.edit(&edits).await?;
             let expired = edited.iter().filter_map(|edited| match edited {
                 Edited::Changed(job) => Some(job),
                 _ => None,

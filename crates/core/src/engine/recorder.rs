@@ -136,16 +136,16 @@ impl Recorder {
                 list.push((job.id, job.version));
             }
         }
-        let mut copies = match self.apply(entries).await {
-            Ok(copies) => copies,
+        let mut successors = match self.apply(entries).await {
+            Ok(successors) => successors,
             Err(error) => {
                 self.status.degrade(DegradedCode::Recording, &error);
                 return Err(error);
             }
         };
         self.status.mend(DegradedCode::Recording);
-        // While the entry exists, a crash before the copies are put makes the next process put them again.
-        self.admission.admit(&mut copies, Producer::Move).await?;
+        // While the entry exists, a crash before the new jobs are put makes the next process put them again.
+        self.admission.admit(&mut successors, Producer::End).await?;
         let watermark = self.loader.watermark();
         let watermark = if latest_due < watermark { Millis::MAX } else { watermark };
         let outdated = self.broker.forget(&noted, watermark).await?;
@@ -216,31 +216,34 @@ impl Recorder {
         self.loader.reconcile().await
     }
 
-    /// Has the ledger apply entries; returns the copies of moved jobs. Those whose ids imported jobs have got others: together
-    /// with the ends of the moved jobs, so whoever applies such an entry once more changes nothing.
-    async fn apply(&self, mut entries: Vec<OutboxEntry>) -> Result<Vec<Job>, Error> {
-        let mut copies: Vec<Job> = entries.iter().filter_map(OutboxEntry::copy).cloned().collect();
-        let mut moved: Vec<OutboxEntry> = entries.iter().filter(|entry| entry.copy().is_some()).cloned().collect();
+    /// Has the ledger apply entries; returns the new jobs that begin with them. Those whose ids imported jobs have got others:
+    /// together with the ends that they begin with, so whoever applies such an entry once more changes nothing.
+    pub(super) async fn apply(&self, mut entries: Vec<OutboxEntry>) -> Result<Vec<Job>, Error> {
+        let mut followed: Vec<OutboxEntry> =
+            entries.iter().filter(|entry| !entry.successors().is_empty()).cloned().collect();
+        let mut successors: Vec<Job> = followed.iter().flat_map(OutboxEntry::successors).cloned().collect();
         for _ in 0..TRIES {
             let apply = self.ledger.apply(entries, self.loader.watermark());
             let taken = self.metrics.stores.apply.time(apply).await?;
             if taken.is_empty() {
-                return Ok(copies);
+                return Ok(successors);
             }
             self.ids.skip().await;
-            moved.retain(|entry| entry.copy().is_some_and(|copy| taken.contains(&copy.id)));
-            for entry in &mut moved {
-                let OutboxEntry::Moved(_, copy) = entry else { continue };
-                let ids = self.ids.next(&[copy.id.partition()], self.broker.now()).await?;
-                let old = copies.iter_mut().find(|old| old.id == copy.id).expect("a copy of these entries");
-                // A broker that is its own ledger knows a copy that was put already by its origin.
-                copy.origin.get_or_insert_with(|| Arc::from(format!("{OF_ENGINE}moved-{}", copy.id)));
-                copy.id = ids[0];
-                *old = Job::clone(copy);
+            followed.retain(|entry| entry.successors().iter().any(|job| taken.contains(&job.id)));
+            for entry in &mut followed {
+                let OutboxEntry::Followed(_, new) = entry else { continue };
+                for job in new.iter_mut().filter(|job| taken.contains(&job.id)) {
+                    let ids = self.ids.next(&[job.id.partition()], self.broker.now()).await?;
+                    let old = successors.iter_mut().find(|old| old.id == job.id).expect("one of these entries");
+                    // A broker that is its own ledger knows one that was put already by its origin.
+                    job.origin.get_or_insert_with(|| Arc::from(format!("{OF_ENGINE}after-{}", job.id)));
+                    job.id = ids[0];
+                    *old = job.clone();
+                }
             }
-            entries = moved.clone();
+            entries = followed.clone();
         }
-        Err(Error::Unavailable("imports take the ids of moved jobs; they are recorded later".into()))
+        Err(Error::Unavailable("imports take the ids of new jobs; they are recorded later".into()))
     }
 
     /// Records entries, or has them recorded soon: if a shared broker keeps the outbox, a bounded number of them and of their

@@ -5,6 +5,7 @@ use super::base::Base;
 use super::comparison::Comparison;
 use super::consumers::Consumers;
 use super::editor::Editor;
+use super::follow_ups::FollowUps;
 use super::handout::Handout;
 use super::host::Generations;
 use super::ids::Ids;
@@ -85,7 +86,15 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let gate = Arc::new(Gate::new(base, settings.clone(), queues.clone()));
     let search = Arc::new(Search::new(base, loader.clone(), queues.clone()));
     let recorder = Arc::new(Recorder::new(base, loader.clone(), admission.clone(), ids.clone()));
-    let editor = Arc::new(Editor::new(base, loader.clone(), admission.clone(), recorder.clone(), search.clone()));
+    let follow_ups = Arc::new(FollowUps::new(base, admission.clone(), ids.clone()));
+    let editor = Arc::new(Editor::new(
+        base,
+        loader.clone(),
+        admission.clone(),
+        follow_ups.clone(),
+        recorder.clone(),
+        search.clone(),
+    ));
     let reconciler = Reconciler::new(
         base,
         loader.clone(),
@@ -104,7 +113,14 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         (settings.clone(), gate.clone()),
         generations.clone(),
     ));
-    let settler = Arc::new(Settler::new(base, recorder.clone(), consumers.clone(), ids.clone(), settings.clone()));
+    let settler = Arc::new(Settler::new(
+        base,
+        follow_ups.clone(),
+        recorder.clone(),
+        consumers.clone(),
+        ids.clone(),
+        settings.clone(),
+    ));
     let handout = Arc::new(Handout::new(
         base,
         loader.clone(),
@@ -113,8 +129,16 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
         settings.clone(),
         consumers.clone(),
     ));
-    let takes = Arc::new(Takes::new(base, loader.clone(), recorder.clone(), handout.clone(), consumers.clone()));
-    let reaper = Arc::new(Reaper::new(base, recorder.clone(), settler.clone(), takes.clone(), comparison.clone()));
+    let takes = Arc::new(Takes::new(
+        base,
+        admission.clone(),
+        follow_ups.clone(),
+        recorder.clone(),
+        handout.clone(),
+        consumers.clone(),
+    ));
+    let reaper =
+        Arc::new(Reaper::new(base, follow_ups, recorder.clone(), settler.clone(), takes.clone(), comparison.clone()));
     let pruner = Arc::new(Pruner::new(base, settings.clone(), editor.clone(), leader.clone()));
     let mover = inbox.clone().map(|inbox| {
         Arc::new(InboxMover::new(base, inbox, admission.clone(), intake.clone(), leader.clone(), ids.clone()))

@@ -9,12 +9,12 @@
 //! Only the call that leased records. A repeat of the request reads the rows, so it gets the answer that the first call
 //! could not give.
 
+use crate::engine::admission::{Admission, Producer};
 use crate::engine::base::Base;
 use crate::engine::consumers::Consumers;
 use crate::engine::events::Publisher;
+use crate::engine::follow_ups::FollowUps;
 use crate::engine::handout::{Handout, check_limit, check_request_id, check_source};
-use crate::engine::loader::Loader;
-use crate::engine::metrics::Metrics;
 use crate::engine::observation::Observation;
 use crate::engine::recorder::Recorder;
 use crate::engine::supervisor::Supervisor;
@@ -37,11 +37,11 @@ const ROUNDS_MAX: u32 = 100;
 pub(super) struct Takes {
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
-    loader: Arc<Loader>,
+    admission: Arc<Admission>,
+    follow_ups: Arc<FollowUps>,
     recorder: Arc<Recorder>,
     handout: Arc<Handout>,
     publisher: Arc<Publisher>,
-    metrics: Arc<Metrics>,
     supervisor: Arc<Supervisor>,
     consumers: Arc<Consumers>,
     ending_takes: tokio::sync::Mutex<()>,
@@ -50,20 +50,21 @@ pub(super) struct Takes {
 impl Takes {
     pub(super) fn new(
         base: &Base,
-        loader: Arc<Loader>,
+        admission: Arc<Admission>,
+        follow_ups: Arc<FollowUps>,
         recorder: Arc<Recorder>,
         handout: Arc<Handout>,
         consumers: Arc<Consumers>,
     ) -> Self {
-        let Base { stores, metrics, publisher, supervisor, .. } = base;
+        let Base { stores, publisher, supervisor, .. } = base;
         Self {
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
-            loader,
+            admission,
+            follow_ups,
             recorder,
             handout,
             publisher: publisher.clone(),
-            metrics: metrics.clone(),
             supervisor: supervisor.clone(),
             consumers,
             ending_takes: tokio::sync::Mutex::default(),
@@ -105,10 +106,11 @@ impl Takes {
             }
         };
         let Reserved { leases, next_at, refused, entries, .. } = reserved;
+        let jobs = leases.into_iter().map(|lease| lease.job).collect();
         let taken = if !self.broker.is_ledger() {
-            self.take_leased(leases, &entries).await?
+            self.take_leased(jobs, &entries).await?
         } else {
-            leases.into_iter().map(|lease| lease.job).collect()
+            self.take_followed(jobs).await?
         };
         self.publisher.observe_jobs(taken.iter(), |_| Observation::Taken);
         let refused = self.handout.refusals(refused).await?;
@@ -117,9 +119,20 @@ impl Takes {
         Ok(Reservation { leases: leases.collect(), next_due_at: next_at.map(Timestamp), refused })
     }
 
+    /// A broker that is its own ledger has finished all but those that others follow: finishes these.
+    async fn take_followed(self: &Arc<Self>, mut jobs: Vec<Job>) -> Result<Vec<Job>, Error> {
+        let leased: Vec<Job> = jobs.iter().filter(|job| job.is_pending()).cloned().collect();
+        if leased.is_empty() {
+            return Ok(jobs);
+        }
+        let finished = self.finish_taken(&leased).await?;
+        jobs.retain(|job| !job.is_pending() || finished.contains_key(&job.id));
+        let now = self.broker.now();
+        Ok(jobs.into_iter().map(|job| if job.is_pending() { taken(job, now) } else { job }).collect())
+    }
+
     /// Records leased jobs as taken, finishes them, and returns them as they are recorded.
-    async fn take_leased(self: &Arc<Self>, leases: Vec<Lease>, entries: &[OutboxEntry]) -> Result<Vec<Job>, Error> {
-        let leased = leases.into_iter().map(|lease| lease.job).collect();
+    async fn take_leased(self: &Arc<Self>, leased: Vec<Job>, entries: &[OutboxEntry]) -> Result<Vec<Job>, Error> {
         let jobs = self.known_best(leased).await?;
         if jobs.is_empty() {
             return Ok(jobs);
@@ -130,15 +143,28 @@ impl Takes {
         let entry = |job: &Job| {
             if rewritten(job.id) { OutboxEntry::Rewritten(job.clone()) } else { OutboxEntry::Changed(job.clone()) }
         };
-        let entries = taken.iter().map(entry).collect();
-        let recorded = self.metrics.stores.apply.time(self.ledger.apply(entries, self.loader.watermark())).await;
-        if let Err(error) = recorded {
-            if self.broker.shares_ledger() && matches!(error, Error::Unavailable(_)) {
+        let recorded = async {
+            let mut entries = Vec::with_capacity(taken.len());
+            for job in &taken {
+                let successors = self.follow_ups.after(job, Stage::Succeeded, None, None).await?;
+                entries.push(entry(job).followed_by(successors));
+            }
+            self.recorder.apply(entries).await
+        };
+        let mut successors = match recorded.await {
+            Ok(successors) => successors,
+            Err(error) if self.broker.shares_ledger() && matches!(error, Error::Unavailable(_)) => {
                 tracing::warn!(%error, jobs = jobs.len(), "cannot find out whether a take was recorded; trying again");
                 return Err(unknown());
             }
-            self.give_back(&jobs).await;
-            return Err(error);
+            Err(error) => {
+                self.give_back(&jobs).await;
+                return Err(error);
+            }
+        };
+        self.publisher.observe_jobs(successors.iter(), |_| Observation::Pushed);
+        if let Err(error) = self.admission.admit(&mut successors, Producer::End).await {
+            tracing::warn!(%error, "jobs that begin with a take are recorded, and are loaded later");
         }
         let finished = self.finish_taken(&jobs).await?;
         let count = taken.len();
@@ -178,7 +204,12 @@ impl Takes {
     /// lease had ended before, it is unknown who has the job.
     async fn finish_taken(&self, jobs: &[Job]) -> Result<BTreeMap<JobId, u64>, Error> {
         let finish = |job: &Job| Settle::new(job.receipt(), Decision::Finish(Finish::taken()));
-        let settled = self.broker.settle(jobs.iter().map(finish).collect()).await?;
+        let settled = self.follow_ups.settle(jobs.iter().map(finish).collect()).await?;
+        if self.broker.is_ledger() {
+            self.publisher
+                .observe_jobs(settled.entries.iter().flat_map(OutboxEntry::successors), |_| Observation::Pushed);
+            self.recorder.record(settled.entries.clone()).await;
+        }
         let versions = settled.entries.iter().map(|entry| (entry.job().id, entry.job().version));
         let versions: BTreeMap<JobId, u64> = versions.collect();
         let ended = jobs.iter().zip(settled.states).filter(|(_, state)| state.is_some());
@@ -248,7 +279,7 @@ impl Takes {
             let decision = if is_taken { taken } else { rules::after_unclaimed(&job, self.broker.now()) };
             Settle::while_unchanged(job, decision)
         };
-        match self.broker.settle(jobs.into_iter().zip(rows).map(decide).collect()).await {
+        match self.follow_ups.settle(jobs.into_iter().zip(rows).map(decide).collect()).await {
             Ok(settled) => {
                 let noted = settled.entries.iter().map(OutboxEntry::job);
                 self.publisher.observe_jobs(noted.filter(|job| !job.is_pending()), |_| Observation::Taken);

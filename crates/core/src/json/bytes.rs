@@ -29,6 +29,37 @@ impl<'de> Deserialize<'de> for Base64<'_> {
     }
 }
 
+/// A JSON value, kept as the text that it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RawJson(Arc<str>);
+
+impl RawJson {
+    /// The text.
+    pub fn get(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&RawValue> for RawJson {
+    fn from(value: &RawValue) -> Self {
+        Self(Arc::from(value.get()))
+    }
+}
+
+impl Serialize for RawJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::from_str::<&RawValue>(&self.0)
+            .map_err(<S::Error as serde::ser::Error>::custom)?
+            .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(|value| Self::from(&*value))
+    }
+}
+
 /// How bytes are shown: as JSON if they are exactly that and every decoder reads it, else in base64.
 pub fn show_bytes(bytes: &[u8]) -> (Option<&RawValue>, Option<Base64<'_>>) {
     // A raw value leaves out white space around it, which would not come back.

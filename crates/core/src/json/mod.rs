@@ -12,7 +12,7 @@ pub(crate) mod text;
 mod timestamp;
 
 pub(crate) use bytes::raw;
-pub use bytes::{Base64, bytes_of, show_bytes};
+pub use bytes::{Base64, RawJson, bytes_of, show_bytes};
 pub(crate) use object::is_zero;
 pub use object::{Object, object, or_default};
 pub(crate) use read::known;

@@ -11,7 +11,7 @@ use crate::limits::{
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::{RefOr, Schema};
+use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 /// Names of queues and schedules.
@@ -107,6 +107,17 @@ impl PartialSchema for ProblemCode {
 }
 
 impl ToSchema for ProblemCode {}
+
+/// A job of `then` or `otherwise`: as it is pushed.
+pub struct FollowUp;
+
+impl PartialSchema for FollowUp {
+    fn schema() -> RefOr<Schema> {
+        Ref::from_schema_name("Push").into()
+    }
+}
+
+impl ToSchema for FollowUp {}
 
 /// Metadata of a job.
 #[derive(Clone, Copy, Debug)]

@@ -32,7 +32,8 @@ impl JobTable {
             change if change.rewrites() => OutboxEntry::Rewritten(job),
             _ => OutboxEntry::Changed(job),
         };
-        entries.push(self.outbox.add(entry, now.mono));
+        let successors = if entry.job().is_pending() { &[] } else { edit.change.successors() };
+        entries.push(self.outbox.add(entry.followed_by(successors.to_vec()), now.mono));
         edited
     }
 

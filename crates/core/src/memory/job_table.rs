@@ -436,7 +436,7 @@ mod tests {
         let started = table.lease(id(1), 1_000, false, now);
         let progress = Progress { percent: 1, note: Some("half".into()), at: Timestamp(T0) };
         table.extend(Extend { progress: Some(progress.into()), ..Extend::new(started.receipt(), None) }, now);
-        let cancel = Edit { id: id(1), version: None, change: Change::Cancel { message: None } };
+        let cancel = Edit { id: id(1), version: None, change: Change::cancel(None) };
         table.edit(&cancel, now, &mut Vec::new());
         let live =
             |table: &JobTable| (1..100).filter_map(|n| table.live.get(id(n))).map(|live| live.bytes()).sum::<u64>();

@@ -238,6 +238,12 @@ impl Live {
         Some(LeaseRecord { id, version, epoch, attempt, lease_until, started_at, updated_at, frees_key })
     }
 
+    /// Whether others may begin with its end.
+    pub(super) fn has_follow_ups(&self) -> bool {
+        let options = self.rare().and_then(|rare| rare.options.as_ref());
+        options.is_some_and(|options| options.has_follow_ups())
+    }
+
     pub(super) fn is_cancel_asked(&self) -> bool {
         self.rare().is_some_and(|rare| rare.cancel_asked)
     }

@@ -37,10 +37,12 @@ impl Outbox {
         debug_assert!(numbered.entry.job().version <= entry.job().version, "an entry is replaced by a later one");
         self.order.remove(&numbered.number);
         self.bytes -= numbered.entry.held_bytes();
-        let entry = match (&numbered.entry, entry) {
+        let (change, successors) = entry.parts();
+        let change = match (&numbered.entry, change) {
             (OutboxEntry::Rewritten(_), OutboxEntry::Changed(job)) => OutboxEntry::Rewritten(job),
-            (_, entry) => entry,
+            (_, change) => change,
         };
+        let entry = change.followed_by(successors);
         **numbered = Item { number: self.last, entry: entry.clone() };
         entry
     }

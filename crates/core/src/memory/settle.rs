@@ -6,7 +6,7 @@ use crate::limits::SECOND_MS;
 use crate::model::id::Receipt;
 use crate::model::job::State;
 use crate::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
-use crate::rules::{self, Decision, Remains};
+use crate::rules::{self, Decision};
 
 /// An expired lease is returned by `expired` again after this time if nobody settled it.
 const EXPIRED_AGAIN_MS: u64 = SECOND_MS;
@@ -60,23 +60,28 @@ impl JobTable {
             settled.runs.push(None);
             return;
         }
+        if live.has_follow_ups() && !rules::is_whole(&live.unpack(receipt.id), &decision) {
+            settled.undecided.push((settled.states.len(), Settle { receipt, version, read: None, decision }));
+            settled.states.push(None);
+            settled.runs.push(None);
+            return;
+        }
         let mut job = self.remove(receipt.id).expect("it was found above");
         debug_assert_eq!(job.receipt(), receipt, "only the holder ends a lease");
         let rewrites = decision.rewrites();
-        let left = rules::apply(&mut job, decision, now.wall, self.numbers());
+        let remains = rules::apply(&mut job, decision, now.wall, self.numbers());
         settled.runs.push(Some(Run::of(&job)));
         settled.states.push(Some(job.state(now.wall)));
         debug_assert!(job.lease_until.is_none(), "a settle ends the lease");
         if job.is_pending() {
             self.insert(job.clone(), now);
         }
-        let entry = match left {
-            Remains::Nothing => OutboxEntry::Removed(job),
-            Remains::Copy(copy) => OutboxEntry::Moved(job, copy),
-            Remains::Job if rewrites => OutboxEntry::Rewritten(job),
-            Remains::Job => OutboxEntry::Changed(job),
+        let entry = match remains.is_removed {
+            true => OutboxEntry::Removed(job),
+            false if rewrites => OutboxEntry::Rewritten(job),
+            false => OutboxEntry::Changed(job),
         };
-        settled.entries.push(self.outbox.add(entry, now.mono));
+        settled.entries.push(self.outbox.add(entry.followed_by(remains.successors), now.mono));
     }
 
     /// A settle that is sent again after its reply was lost gets the same answer.

@@ -25,6 +25,8 @@ pub enum Change {
     Cancel {
         /// Becomes the job's message.
         message: Option<Arc<str>>,
+        /// New jobs that begin with its end.
+        successors: Arc<[Job]>,
     },
     /// A job that does not run is removed with its record.
     Delete,
@@ -43,19 +45,50 @@ pub enum Change {
         marks: Option<Arc<Marks>>,
     },
     /// A waiting job that was not started in time becomes failed.
-    Expire,
+    Expire {
+        /// New jobs that begin with its end.
+        successors: Arc<[Job]>,
+    },
 }
 
 impl Change {
     /// Makes a finished job ready with attempt 0.
     pub const RETRY: Self = Self::Retry { after: Span(0), keeps_attempts: false, marks: None };
 
+    /// A cancel with this message.
+    pub fn cancel(message: Option<Arc<str>>) -> Self {
+        Self::Cancel { message, successors: Arc::default() }
+    }
+
+    /// The end of a job that was not started in time.
+    pub fn expire() -> Self {
+        Self::Expire { successors: Arc::default() }
+    }
+
+    /// The new jobs that begin with the end that it makes.
+    pub fn successors(&self) -> &[Job] {
+        match self {
+            Self::Cancel { successors, .. } | Self::Expire { successors } => successors,
+            Self::Delete | Self::Update(_) | Self::Replace(_) | Self::Retry { .. } => &[],
+        }
+    }
+
+    /// The same, with these. Only a change that ends a job can have them.
+    #[must_use]
+    pub fn followed_by(self, new: Vec<Job>) -> Self {
+        match self {
+            Self::Cancel { message, .. } => Self::Cancel { message, successors: new.into() },
+            Self::Expire { .. } => Self::Expire { successors: new.into() },
+            other => other,
+        }
+    }
+
     /// Whether it changes fields that a broker in Redis keeps beside the payload, so that the job is
     /// [rewritten](crate::ports::OutboxEntry::Rewritten).
     pub fn rewrites(&self) -> bool {
         match self {
             Self::Update(_) | Self::Replace(_) | Self::Retry { marks: Some(_), .. } => true,
-            Self::Cancel { .. } | Self::Delete | Self::Retry { marks: None, .. } | Self::Expire => false,
+            Self::Cancel { .. } | Self::Delete | Self::Retry { marks: None, .. } | Self::Expire { .. } => false,
         }
     }
 }
@@ -84,6 +117,9 @@ pub enum Edited {
     CancelAsked(Job),
     /// The job is running, and the change is not for running jobs.
     Running(Job),
+    /// Nothing was changed: the job would end, and others are to begin with that ([`Job::follow_ups`]). They belong to the change, and it
+    /// lacks them, or their ids are taken.
+    Undecided(Job),
     /// The job has another version.
     Mismatch(Job),
     /// The job has ended already (or, for a retry, has not). For a broker, a job whose removal is in the outbox has ended,

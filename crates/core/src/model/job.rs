@@ -1,5 +1,6 @@
 //! The job: the record that a store keeps, and the input that a caller gives.
 
+use super::follow_up::FollowUp;
 use super::id::{JobId, Receipt};
 pub use super::key::{KeyUntil, OnConflict};
 use super::meta::Meta;
@@ -74,6 +75,13 @@ impl Stage {
     #[doc(hidden)]
     pub fn code(self) -> u8 {
         self as u8
+    }
+
+    /// Whether the same jobs begin with both ends: those for success, or those for any other end.
+    #[doc(hidden)]
+    pub fn leads_like(self, other: Self) -> bool {
+        let is_end = |stage| stage != Self::Pending;
+        is_end(self) && is_end(other) && (self == Self::Succeeded) == (other == Self::Succeeded)
     }
 
     /// The state that a job of this stage has ended in.
@@ -301,6 +309,18 @@ impl Job {
         Receipt { id: self.id, epoch: self.epoch }
     }
 
+    /// The jobs that are pushed when it ends so.
+    #[doc(hidden)]
+    pub fn follow_ups(&self, end: Stage) -> &[FollowUp] {
+        let JobOptions { then, otherwise, .. } = self.options();
+        let list = match end {
+            Stage::Pending => None,
+            Stage::Succeeded => then.as_deref(),
+            Stage::Failed | Stage::Cancelled => otherwise.as_deref(),
+        };
+        list.unwrap_or_default()
+    }
+
     /// How often it was released: by its workers, or because nobody received a lease.
     pub fn releases(&self) -> u32 {
         self.options().releases
@@ -479,7 +499,7 @@ impl NewJob {
     pub fn sent(&self) -> Sent {
         let Self { queue: _, kind, payload, due, priority, key, on_conflict: _, key_until, origin: _, .. } = self;
         let Self { tags, lease, expires, options, .. } = self;
-        let JobOptions { retry, target, trace: _, meta, moves: _, releases: _, marks, imported: _, sent: _ } = options;
+        let JobOptions { retry, target, meta, then, otherwise, marks, .. } = options;
         let due = match due {
             Due::Now => (0, 0),
             Due::After(Span(delay_ms)) => (1, *delay_ms),
@@ -492,7 +512,11 @@ impl NewJob {
             hash_of(priority),
             hash_of(&(key, key_until)),
             hash_of(tags),
-            hash_of(&(lease, expires, retry, target, meta, marks)),
+            if options.has_follow_ups() {
+                hash_of(&(lease, expires, retry, target, meta, marks, then, otherwise))
+            } else {
+                hash_of(&(lease, expires, retry, target, meta, marks))
+            },
         ])
     }
 }

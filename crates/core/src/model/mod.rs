@@ -1,6 +1,7 @@
 //! The model: jobs, their options and their names.
 
 pub mod edit;
+pub mod follow_up;
 pub mod id;
 pub mod job;
 pub(super) mod key;

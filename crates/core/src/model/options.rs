@@ -4,6 +4,7 @@
 //! A new option is a field here; [`check`](JobOptions::check) and [`moved`](JobOptions::moved) name every field, so that a
 //! forgotten one does not compile.
 
+use super::follow_up::{self, FollowUp, FollowUps, Previous};
 use super::marks::Marks;
 use super::meta::{self, Meta};
 use super::retry::Retry;
@@ -31,6 +32,15 @@ pub struct JobOptions {
     pub trace: Option<Arc<str>>,
     /// Metadata of its caller, such as a tenant or a user.
     pub meta: Option<Arc<Meta>>,
+    /// Jobs that are pushed when it succeeds, in the same step: at most 16.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub then: FollowUps,
+    /// Jobs that are pushed when it has failed for good, was cancelled, or has expired, in the same step: at most 16.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otherwise: FollowUps,
+    /// The job whose end pushed this one.
+    #[doc(hidden)]
+    pub previous: Option<Arc<Previous>>,
     /// How often it was moved between queues, at most [`MOVES_MAX`] times.
     #[doc(hidden)]
     #[serde(skip_serializing_if = "is_zero")]
@@ -73,6 +83,14 @@ macro_rules! with_options {
                 /// Metadata of the caller, such as a tenant or a user: shown with the job, but not searched. To find jobs, use tags.
                 #[cfg_attr(feature = "openapi", schema(value_type = Option<$crate::json::schema::Meta>))]
                 pub meta: Option<std::sync::Arc<$crate::Meta>>,
+                /// Jobs that are pushed when it succeeds, in the same step. They have the fields of a push, but no key and no origin.
+                #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<$crate::json::schema::FollowUp>>, max_items = 16))]
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub then: $crate::model::follow_up::FollowUps,
+                /// Jobs that are pushed when it has failed for good, was cancelled, or has expired.
+                #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<$crate::json::schema::FollowUp>>, max_items = 16))]
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub otherwise: $crate::model::follow_up::FollowUps,
                 $($after)*
             }
         }
@@ -80,14 +98,18 @@ macro_rules! with_options {
         impl<$life> $name<$life> {
             /// The given options of a job.
             pub fn options(&self) -> $crate::JobOptions {
-                $crate::JobOptions::given(self.rule(), self.target.clone(), self.trace.clone(), self.meta.clone())
+                $crate::JobOptions {
+                    then: self.then.clone(),
+                    otherwise: self.otherwise.clone(),
+                    ..$crate::JobOptions::given(self.rule(), self.target.clone(), self.trace.clone(), self.meta.clone())
+                }
             }
 
             /// The same with these options.
             #[must_use]
             pub fn with_options(self, options: &$crate::JobOptions) -> Self {
-                let $crate::JobOptions { retry, target, trace, meta, moves: _, releases: _, marks: _, imported: _, sent: _ } = options.clone();
-                Self { target, trace, meta, ..self.with_rule(retry) }
+                let $crate::JobOptions { retry, target, trace, meta, then, otherwise, .. } = options.clone();
+                Self { target, trace, meta, then, otherwise, ..self.with_rule(retry) }
             }
         }
     };
@@ -97,7 +119,7 @@ pub(crate) use with_options;
 /// A literal of such a struct: its own fields, and no options.
 macro_rules! without_options {
     ($name:ident { $($own:tt)* }) => {
-        $crate::model::retry::without_rule!($name { target: None, trace: None, meta: None, $($own)* })
+        $crate::model::retry::without_rule!($name { target: None, trace: None, meta: None, then: None, otherwise: None, $($own)* })
     };
 }
 pub(crate) use without_options;
@@ -108,6 +130,9 @@ pub(crate) static NONE: JobOptions = JobOptions {
     target: None,
     trace: None,
     meta: None,
+    then: None,
+    otherwise: None,
+    previous: None,
     moves: 0,
     releases: 0,
     marks: None,
@@ -134,6 +159,18 @@ impl JobOptions {
         *self == NONE
     }
 
+    /// Whether others may begin with the end of the job.
+    #[doc(hidden)]
+    pub fn has_follow_ups(&self) -> bool {
+        self.then.is_some() || self.otherwise.is_some()
+    }
+
+    /// The jobs that may begin with an end of the job.
+    #[doc(hidden)]
+    pub fn all_follow_ups(&self) -> impl Iterator<Item = &FollowUp> {
+        [&self.then, &self.otherwise].into_iter().flatten().flat_map(|list| list.iter())
+    }
+
     /// Metadata of its caller; empty by default.
     pub fn meta(&self) -> &Meta {
         self.meta.as_deref().unwrap_or(&meta::NONE)
@@ -156,7 +193,8 @@ impl JobOptions {
     /// [`Invalid`], naming the field.
     #[doc(hidden)]
     pub fn check(&self, queue: &str) -> Result<(), Invalid> {
-        let Self { retry, target, trace, meta, moves, releases: _, marks, imported: _, sent: _ } = self;
+        let Self { retry, target, trace, meta, then, otherwise, previous: _, .. } = self;
+        let Self { moves, releases: _, marks, imported: _, sent: _, .. } = self;
         if *moves > MOVES_MAX {
             return Err(Invalid::new("moves", format!("at most {MOVES_MAX}"), moves));
         }
@@ -164,31 +202,42 @@ impl JobOptions {
         target.as_ref().map_or(Ok(()), |target| target.check())?;
         marks.as_ref().map_or(Ok(()), |marks| marks.check())?;
         meta.as_ref().map_or(Ok(()), |meta| meta.check())?;
+        follow_up::check("then", then)?;
+        follow_up::check("otherwise", otherwise)?;
         trace.as_ref().map_or(Ok(()), |trace| trace::check(trace))
     }
 
-    /// The options of a copy in another queue: that queue's retry rule and target apply there.
+    /// The options of a copy in another queue: that queue's retry rule and target apply there. The copy leads to what its
+    /// original would have led to.
     #[doc(hidden)]
     #[must_use]
     pub fn moved(&self) -> Self {
-        let Self { retry: _, target: _, trace, meta, moves, releases: _, marks: _, imported: _, sent: _ } = self;
-        Self { trace: trace.clone(), meta: meta.clone(), moves: moves + 1, ..Self::default() }
+        Self {
+            retry: Retry::default(),
+            target: None,
+            moves: self.moves + 1,
+            releases: 0,
+            marks: None,
+            imported: false,
+            sent: None,
+            ..self.clone()
+        }
     }
 
     /// Whether both are the same but for the number of releases.
     #[doc(hidden)]
     pub fn is_but_for_releases(&self, other: &Self) -> bool {
-        let Self { retry, target, trace, meta, moves, releases: _, marks, imported, sent } = self;
-        (retry, target, trace, moves) == (&other.retry, &other.target, &other.trace, &other.moves)
-            && (meta, marks, imported, sent) == (&other.meta, &other.marks, &other.imported, &other.sent)
+        *self == Self { releases: self.releases, ..other.clone() }
     }
 
     /// About how many bytes of memory they take.
     pub(crate) fn bytes(&self) -> usize {
-        let Self { retry: _, target: _, trace, meta, moves: _, releases: _, marks, imported: _, sent: _ } = self;
+        let Self { trace, meta, marks, then, otherwise, previous, .. } = self;
+        let of_lists = [then, otherwise].into_iter().flatten().map(|list| follow_up::bytes(list)).sum::<usize>();
+        let of_previous = previous.as_ref().map_or(0, |previous| previous.bytes());
         let of_marks = marks.as_ref().map_or(0, |marks| marks.bytes());
         let of_meta = meta.as_ref().map_or(0, |meta| meta.bytes());
-        size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len()) + of_marks + of_meta
+        size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len()) + of_marks + of_meta + of_lists + of_previous
     }
 }
 
@@ -211,14 +260,28 @@ mod tests {
         };
         let meta = Some(Arc::new(Meta::from_iter([("tenant", "7")])));
         let sent = Some(crate::NewJob::new(*b"1").sent());
-        let all =
-            JobOptions { retry, target: Some(target), trace, meta, moves: 2, releases: 3, marks, imported: true, sent };
+        let list = |json: &str| Some([serde_json::from_str(json).unwrap()].into());
+        let previous = serde_json::from_str(r#"{"id":"1","queue":"a","state":"succeeded","result":[ 1 ]}"#).unwrap();
+        let all = JobOptions {
+            retry,
+            target: Some(target),
+            trace,
+            meta,
+            then: list(r#"{"queue": "mail", "payload": 1.0}"#),
+            otherwise: list("{}"),
+            previous: Some(Arc::new(previous)),
+            moves: 2,
+            releases: 3,
+            marks,
+            imported: true,
+            sent,
+        };
         let text = serde_json::to_string(&all).unwrap();
         assert_eq!(
             text,
             concat!(
                 r#"{"max_attempts":3,"max_age":"1m","when_exhausted":{"move":"dead"},"target":{"queue":"mail"},"#,
-                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","meta":{"tenant":"7"},"moves":2,"releases":3,"marks":{"parks":2},"imported":true,"sent":"fDgy3eAg1HCELlNnhcPzdUJlD2Dggmll"}"#
+                r#""trace":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","meta":{"tenant":"7"},"then":[{"queue": "mail", "payload": 1.0}],"otherwise":[{}],"previous":{"id":"1","queue":"a","state":"succeeded","result":[ 1 ]},"moves":2,"releases":3,"marks":{"parks":2},"imported":true,"sent":"fDgy3eAg1HCELlNnhcPzdUJlD2Dggmll"}"#
             )
         );
         let some = [

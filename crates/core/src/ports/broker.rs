@@ -560,6 +560,9 @@ pub struct Settled {
     pub runs: Vec<Option<Run>>,
     /// The entries that it wrote to the outbox.
     pub entries: Vec<OutboxEntry>,
+    /// Those that were not carried out, with their positions: the decision lacks the jobs that are to begin with the end
+    /// ([`rules::is_whole`](crate::rules::is_whole)). The lease goes on.
+    pub undecided: Vec<(usize, Settle)>,
 }
 
 /// A run that was settled.

@@ -88,8 +88,8 @@ pub trait Ledger: Send + Sync {
     async fn known(&self, jobs: &[Job]) -> Result<Vec<Option<Recorded>>, Error>;
 
     /// Applies outbox entries to rows for which [`OutboxEntry::replaces`] is true. Returns the ids of
-    /// [copies](OutboxEntry::Moved) that other jobs have: such an entry changed nothing, and is repeated with another id for
-    /// its copy. In a ledger that is the broker, the moved job has ended all the same.
+    /// [successors](OutboxEntry::Followed) that other jobs have: such an entry changed nothing, and is repeated with other ids
+    /// for these. In a ledger that is the broker, the job has ended all the same, and only these are missing.
     async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error>;
 
     /// A page of pending jobs without a lease in buckets before `until`, by bucket and id. None of the overflow.
@@ -183,8 +183,9 @@ pub enum OutboxEntry {
     Changed(Job),
     /// The same, with everything changed that an edit may change: also payload, tags, kind, lease, expiry and the end of its key.
     Rewritten(Job),
-    /// The job's final state as for `Changed`, and a whole copy of it in another queue that starts with it.
-    Moved(Job, Box<Job>),
+    /// A change that ends the job, and whole new jobs that begin with this end. They are recorded together with it, or not at
+    /// all: not if it replaces an end with which the same have begun ([`Stage::leads_like`]).
+    Followed(Box<OutboxEntry>, Vec<Job>),
     /// The job is gone, with its record. The job as it was, in its last version; its payload may be left out.
     Removed(Job),
 }
@@ -200,28 +201,55 @@ impl OutboxEntry {
         job.version > version && (stage == Stage::Pending || is_later_end)
     }
 
-    /// The job that it is about.
-    pub fn job(&self) -> &Job {
+    /// The same, followed by these new jobs, if there are any.
+    #[must_use]
+    pub fn followed_by(self, successors: Vec<Job>) -> Self {
+        if successors.is_empty() { self } else { Self::Followed(Box::new(self), successors) }
+    }
+
+    /// The change itself, and the new jobs that begin with it.
+    pub fn parts(self) -> (Self, Vec<Job>) {
         match self {
-            Self::Changed(job) | Self::Rewritten(job) | Self::Moved(job, _) | Self::Removed(job) => job,
+            Self::Followed(change, successors) => (*change, successors),
+            change => (change, Vec::new()),
         }
     }
 
-    /// About how many bytes it holds. A copy shares its payload with the job that it is made of.
-    pub(crate) fn held_bytes(&self) -> u64 {
-        self.job().held_bytes() as u64
-    }
-
-    /// The copy that it starts.
-    pub fn copy(&self) -> Option<&Job> {
-        if let Self::Moved(_, copy) = self { Some(copy) } else { None }
+    /// The job that it is about.
+    pub fn job(&self) -> &Job {
+        match self {
+            Self::Changed(job) | Self::Rewritten(job) | Self::Removed(job) => job,
+            Self::Followed(change, _) => change.job(),
+        }
     }
 
     /// The same, to be changed.
     pub fn job_mut(&mut self) -> &mut Job {
         match self {
-            Self::Changed(job) | Self::Rewritten(job) | Self::Moved(job, _) | Self::Removed(job) => job,
+            Self::Changed(job) | Self::Rewritten(job) | Self::Removed(job) => job,
+            Self::Followed(change, _) => change.job_mut(),
         }
+    }
+
+    /// Whether the record of the job goes.
+    pub fn removes(&self) -> bool {
+        match self {
+            Self::Changed(_) | Self::Rewritten(_) => false,
+            Self::Removed(_) => true,
+            Self::Followed(change, _) => change.removes(),
+        }
+    }
+
+    /// The new jobs that begin with it.
+    pub fn successors(&self) -> &[Job] {
+        if let Self::Followed(_, successors) = self { successors } else { &[] }
+    }
+
+    /// About how many bytes it holds. A copy in another queue shares its payload with the job that it is made of, so that it
+    /// counts twice.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        let successors: usize = self.successors().iter().map(Job::held_bytes).sum();
+        (self.job().held_bytes() + successors) as u64
     }
 }
 

@@ -21,31 +21,49 @@ pub fn lease(job: &mut Job, lease_until: Millis, now: Millis, numbers: Numbers) 
     job.progress = None;
 }
 
-/// The result of a decision.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Remains {
-    /// The job alone.
-    Job,
-    /// The job, and a copy that starts in another queue.
-    Copy(Box<Job>),
-    /// No record of the job.
-    Nothing,
+/// What a decision leaves beside the job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Remains {
+    /// Whether the record of the job goes, too.
+    pub is_removed: bool,
+    /// New jobs that begin with the end of this one.
+    pub successors: Vec<Job>,
+}
+
+/// The decision, if the job was not asked to stop after it was made; else the job is cancelled, unless it succeeded.
+pub fn as_asked(job: &Job, decision: Decision) -> Decision {
+    let cancelled = |crashes, error| Decision::Finish(Finish { crashes, error, ..Finish::new(Stage::Cancelled) });
+    match decision {
+        Decision::Finish(Finish { stage: Stage::Failed, crashes, error, .. }) if job.cancel_asked => {
+            cancelled(crashes, error)
+        }
+        Decision::Again(Again { crashes, error, .. }) if job.cancel_asked => cancelled(Some(crashes), error),
+        Decision::Park(..) if job.cancel_asked => cancelled(None, None),
+        decision => decision,
+    }
+}
+
+/// Whether the decision has the new jobs that are to begin with the end that it makes. A store carries out no other.
+pub fn is_whole(job: &Job, decision: &Decision) -> bool {
+    if !job.options().has_follow_ups() {
+        return true;
+    }
+    let has_them = |finish: &Finish| job.follow_ups(finish.stage).is_empty() || !finish.successors.is_empty();
+    match decision {
+        Decision::Finish(finish) if matches!(finish.stage, Stage::Succeeded | Stage::Cancelled) => has_them(finish),
+        _ if job.cancel_asked => job.follow_ups(Stage::Cancelled).is_empty(),
+        Decision::Finish(finish) => has_them(finish),
+        Decision::Again(_) | Decision::Park(..) => true,
+    }
 }
 
 /// Ends the job's lease. A job that was asked to stop after the decision was made is cancelled, unless it succeeded: it
 /// neither runs again nor continues as a copy.
 pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -> Remains {
+    let decision = as_asked(job, decision);
     touch(job, now, numbers);
     job.lease_until = None;
-    let cancelled = |crashes, error| Finish { crashes, error, ..Finish::new(Stage::Cancelled) };
     match decision {
-        Decision::Finish(Finish { stage: Stage::Failed, crashes, error, .. }) if job.cancel_asked => {
-            apply_finish(job, cancelled(crashes, error), now);
-        }
-        Decision::Again(Again { crashes, error, .. }) if job.cancel_asked => {
-            apply_finish(job, cancelled(Some(crashes), error), now);
-        }
-        Decision::Park(..) if job.cancel_asked => apply_finish(job, cancelled(None, None), now),
         // Without the time of an end, it is past no retention.
         Decision::Park(Park { message, priority }, marks) => {
             job.stage = Stage::Failed;
@@ -54,12 +72,9 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
             set_marks(job, marks);
         }
         Decision::Finish(mut finish) => {
-            let (drop, successor) = (finish.drop, finish.successor.take());
+            let remains = Remains { is_removed: finish.drop, successors: std::mem::take(&mut finish.successors) };
             apply_finish(job, finish, now);
-            if drop {
-                return Remains::Nothing;
-            }
-            return successor.map_or(Remains::Job, Remains::Copy);
+            return remains;
         }
         Decision::Again(Again { due_at, attempt, crashes, error, is_release, priority, marks }) => {
             job.due_at = Timestamp(due_at);
@@ -73,7 +88,7 @@ pub fn apply(job: &mut Job, decision: Decision, now: Millis, numbers: Numbers) -
             remember(job, error);
         }
     }
-    Remains::Job
+    Remains::default()
 }
 
 fn set_marks(job: &mut Job, marks: Option<Arc<Marks>>) {
@@ -139,18 +154,25 @@ pub fn edit(job: &mut Job, version: Option<u64>, change: &Change, now: Millis, n
             return Edited::CancelAsked(job.clone());
         }
         (_, Stage::Pending, Some(_)) => return Edited::Running(job.clone()),
-        (Change::Cancel { message }, Stage::Pending, None) => {
+        (Change::Expire { .. }, Stage::Pending, None) if job.start_by().is_none_or(|by| by > now) => {
+            return unfit(job, now);
+        }
+        (Change::Cancel { .. } | Change::Expire { .. }, Stage::Pending, None)
+            if change.successors().is_empty() && !job.follow_ups(Stage::Cancelled).is_empty() =>
+        {
+            return Edited::Undecided(job.clone());
+        }
+        (Change::Cancel { message, .. }, Stage::Pending, None) => {
             end(job, Stage::Cancelled, now);
             job.message = message.clone().or(job.message.take());
         }
-        (Change::Expire, Stage::Pending, None) if job.start_by().is_none_or(|by| by > now) => return unfit(job, now),
-        (Change::Expire, Stage::Pending, None) => apply_finish(job, super::after_expiry(job), now),
+        (Change::Expire { .. }, Stage::Pending, None) => apply_finish(job, super::after_expiry(job), now),
         (Change::Update(update), Stage::Pending, None) => apply_update(job, update),
         // It may have released its key since it was looked up, and another job may hold that.
         (Change::Replace(_), Stage::Pending, None) if job.live_key().is_none() => return unfit(job, now),
         (Change::Replace(sent), Stage::Pending, None) => replace(job, sent),
         (Change::Delete, ..) => {}
-        (Change::Cancel { .. } | Change::Expire, ..) => return unfit(job, now),
+        (Change::Cancel { .. } | Change::Expire { .. }, ..) => return unfit(job, now),
         (Change::Update(_) | Change::Replace(_), ..) => return unfit(job, now),
     }
     touch(job, now, numbers);

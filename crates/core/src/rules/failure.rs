@@ -238,7 +238,8 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
     let failed = Finish { error: Some(error), crashes: Some(crashes), ..Finish::new(Stage::Failed) };
     Decision::Finish(match retry.when_exhausted.as_ref().unwrap_or(&WhenExhausted::Keep) {
         WhenExhausted::Keep => failed,
-        WhenExhausted::Drop => Finish { drop: true, ..failed },
+        // Its record keeps what follows.
+        WhenExhausted::Drop => Finish { drop: job.follow_ups(Stage::Failed).is_empty(), ..failed },
         WhenExhausted::Move(queue) if job.options().moves >= MOVES_MAX => {
             let said =
                 format!("not moved to the queue {queue}: already moved {MOVES_MAX} times, so the queues form a circle");
@@ -246,7 +247,7 @@ fn give_up(job: &Job, retry: &Retry, given_up: GivenUp, now: Millis, new_id: Opt
         }
         WhenExhausted::Move(queue) => {
             let id = new_id.expect("a rule that moves comes with an id for the copy");
-            Finish { successor: Some(Box::new(successor(job, queue, id, now))), ..failed }
+            Finish { successors: vec![copy_in(queue, job, id, now)], ..failed }
         }
         WhenExhausted::Restart => {
             let due_at = due_again(job, retry, 1, now);
@@ -286,7 +287,7 @@ fn backoff_ms(retry: &Retry, attempt: u32) -> u64 {
 }
 
 /// A copy of the job that starts with attempt 0 in another queue, under that queue's rules, without the key.
-fn successor(job: &Job, queue: &Arc<str>, id: JobId, now: Millis) -> Job {
+fn copy_in(queue: &Arc<str>, job: &Job, id: JobId, now: Millis) -> Job {
     let message = format!("moved from the queue {}, where it was the job {}", job.queue, job.id);
     Job {
         priority: job.priority,

@@ -3,7 +3,9 @@
 mod apply;
 mod failure;
 
-pub use apply::{Remains, apply, edit, edit_ended, ended, has_lapsed, lapse, lease, touch, unlease};
+pub use apply::{
+    Remains, apply, as_asked, edit, edit_ended, ended, has_lapsed, is_whole, lapse, lease, touch, unlease,
+};
 pub use failure::{
     Failure, Park, Release, after_abandonment, after_crash, after_expiry, after_failure, after_release, after_return,
     after_unclaimed, retry_plan,
@@ -60,8 +62,8 @@ pub struct Finish {
     pub crashes: Option<u32>,
     /// Whether its record is removed, too.
     pub drop: bool,
-    /// A copy that starts with attempt 0 in another queue.
-    pub successor: Option<Box<Job>>,
+    /// New jobs that begin with this end: those that the job names for it, or a copy in another queue.
+    pub successors: Vec<Job>,
 }
 
 /// The message of a job that was taken.
@@ -77,7 +79,7 @@ impl Finish {
 
     /// An end without a message.
     pub fn new(stage: Stage) -> Self {
-        Self { stage, message: None, error: None, result: None, crashes: None, drop: false, successor: None }
+        Self { stage, message: None, error: None, result: None, crashes: None, drop: false, successors: Vec::new() }
     }
 }
 

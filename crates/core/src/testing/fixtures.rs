@@ -4,8 +4,10 @@ use crate::clock::Millis;
 use crate::error::Error;
 use crate::json::Timestamp;
 use crate::limits::PAYLOAD_BYTES_DEFAULT;
+use crate::model::follow_up::FollowUp;
 use crate::model::id::{JobId, JobRef};
 use crate::model::job::{Due, Job, NewJob, Stage};
+use crate::model::options::JobOptions;
 use crate::ports::{Beginning, Change, Detail, Edit, Host, Listing, Pick, Reserve, Source, Take, Window};
 use crate::rules::{Again, Decision, Finish};
 use async_trait::async_trait;
@@ -42,6 +44,13 @@ pub fn job(n: u64) -> Job {
 pub fn due(n: u64, due_at: Millis) -> Job {
     let new = NewJob { queue: QUEUE.into(), due: Due::At(Timestamp(due_at)), ..NewJob::new(*b"payload") };
     new.accept(id(n), T0, PAYLOAD_BYTES_DEFAULT).expect("a fixture keeps the limits")
+}
+
+/// The same, which others follow when it succeeds, and when it does not.
+pub fn followed(n: u64) -> Job {
+    let list = |payload: &[u8]| Some([FollowUp::from(&NewJob::new(payload))].into());
+    let options = JobOptions { then: list(b"then"), otherwise: list(b"otherwise"), ..JobOptions::default() };
+    Job { options: options.shared(), ..job(n) }
 }
 
 /// A request for at most this many due jobs of one queue.
@@ -87,7 +96,7 @@ pub fn edit(id: JobId, change: Change) -> Edit {
 
 /// Cancellation without a message.
 pub fn cancel() -> Change {
-    Change::Cancel { message: None }
+    Change::cancel(None)
 }
 
 /// The first live jobs of a queue, in whatever state.

@@ -106,6 +106,12 @@ impl ModelLedger {
     pub fn jobs(&self) -> Vec<Job> {
         self.rows().jobs.values().map(|(_, job)| job.clone()).collect()
     }
+
+    /// All rows that there are, and those that were removed.
+    pub fn all(&self) -> Vec<Job> {
+        let rows = self.rows();
+        rows.jobs.values().map(|(_, job)| job).chain(rows.removed.values()).cloned().collect()
+    }
 }
 
 impl Rows {
@@ -160,24 +166,24 @@ impl Rows {
         admitted
     }
 
-    /// Returns the id of the copy, if another job has it.
-    fn apply(&mut self, entry: OutboxEntry, watermark: Millis) -> Option<JobId> {
+    /// Returns those ids of successors that other jobs have.
+    fn apply(&mut self, entry: OutboxEntry, watermark: Millis) -> Vec<JobId> {
         let job = entry.job();
-        let taken = match &entry {
-            OutboxEntry::Moved(_, copy) => Some(copy.id).filter(|id| self.jobs.contains_key(id)),
-            _ => None,
-        };
-        let (bucket_now, row) = self.jobs.get_mut(&job.id)?;
-        let is_removal = matches!(entry, OutboxEntry::Removed(_)) && row.version <= job.version;
+        let ids = entry.successors().iter().map(|job| job.id);
+        let taken: Vec<JobId> = ids.filter(|id| self.jobs.contains_key(id)).collect();
+        let Some((bucket_now, row)) = self.jobs.get_mut(&job.id) else { return Vec::new() };
+        let is_removal = entry.removes() && row.version <= job.version;
         if !is_removal && !OutboxEntry::replaces(job, row.version, row.epoch, row.stage) {
-            return None;
+            return Vec::new();
         }
-        if taken.is_some() {
+        if !taken.is_empty() {
             return taken;
         }
         *bucket_now = bucket(job.due_at.0, watermark);
         self.totals.count_end(job, row.stage);
-        match entry {
+        let have_begun = row.stage.leads_like(job.stage);
+        let (change, successors) = entry.parts();
+        match change {
             OutboxEntry::Changed(job) => {
                 *row = keep_content(row, job);
                 let job = row.clone();
@@ -187,15 +193,18 @@ impl Rows {
                 *row = job.clone();
                 self.claim(&job);
             }
-            OutboxEntry::Moved(job, successor) => {
-                *row = keep_content(row, job);
-                self.claim(&successor);
-                self.totals.count_new(&successor);
-                self.jobs.insert(successor.id, (bucket(successor.due_at.0, watermark), *successor));
-            }
             OutboxEntry::Removed(job) => self.remove(job.id),
+            OutboxEntry::Followed(..) => unreachable!("the change itself"),
         }
-        None
+        successors.into_iter().filter(|_| !have_begun).for_each(|job| self.start(job, watermark));
+        Vec::new()
+    }
+
+    /// Adds a job that begins with the end of another one.
+    fn start(&mut self, job: Job, watermark: Millis) {
+        self.claim(&job);
+        self.totals.count_new(&job);
+        self.jobs.insert(job.id, (bucket(job.due_at.0, watermark), job));
     }
 
     fn remove(&mut self, id: JobId) {
@@ -226,13 +235,16 @@ impl Rows {
 
     fn edit(&mut self, edit: &Edit, now: Millis, watermark: Millis) -> Edited {
         let Some((_, row)) = self.jobs.get(&edit.id) else { return Edited::Unknown };
-        let mut job = Job { lease_until: None, ..row.clone() };
+        let (row, mut job) = (row.clone(), Job { lease_until: None, ..row.clone() });
         let edited = rules::edit(&mut job, edit.version, &edit.change, now, Numbers::Ledger);
         if !matches!(edited, Edited::Changed(_)) {
             return edited;
         }
         if let Some(holder) = self.key_holder(&job) {
             return Edited::KeyHeld(holder, job.queue.clone(), job.key.clone().unwrap_or_default());
+        }
+        if !job.is_pending() && edit.change.successors().iter().any(|new| self.jobs.contains_key(&new.id)) {
+            return Edited::Undecided(row);
         }
         match (&edit.change, self.jobs.remove(&edit.id)) {
             // It is returned as it was.
@@ -243,7 +255,9 @@ impl Rows {
             (_, before) => {
                 let from = before.map_or(Stage::Pending, |(_, row)| row.stage);
                 self.totals.count_end(&job, from);
+                let successors = if job.is_pending() { &[] } else { edit.change.successors() };
                 self.jobs.insert(edit.id, (bucket(job.due_at.0, watermark), job));
+                successors.iter().for_each(|job| self.start(job.clone(), watermark));
             }
         }
         edited
@@ -292,7 +306,7 @@ impl Ledger for ModelLedger {
 
     async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
         let mut rows = self.there()?;
-        Ok(entries.into_iter().filter_map(|entry| rows.apply(entry, watermark)).collect())
+        Ok(entries.into_iter().flat_map(|entry| rows.apply(entry, watermark)).collect())
     }
 
     async fn pending(&self, until: Millis, after: Option<Cursor>, limit: usize) -> Result<Page, Error> {

@@ -10,6 +10,7 @@ mod events;
 mod failures;
 mod faults;
 mod fixture;
+mod follow_ups;
 mod full;
 mod history;
 mod imports;

@@ -6,7 +6,7 @@ use crate::job_type::JobType;
 use crate::push::Push;
 use duetime_core::api::Timestamp;
 use duetime_core::limits::RESULT_BYTES_MAX;
-use duetime_core::{Error as CoreError, Job, JobId, Meta, Payload, Receipt};
+use duetime_core::{Error as CoreError, Job, JobId, Meta, Payload, Previous, Receipt};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,6 +98,11 @@ impl Context {
     /// The metadata that the job was pushed with, such as a tenant or a user; empty by default.
     pub fn meta(&self) -> &Meta {
         self.0.job.meta()
+    }
+
+    /// The job whose end pushed this one, and how it ended, if there is one: see [`Push::then`].
+    pub fn previous(&self) -> Option<&Previous> {
+        self.0.job.options().previous.as_deref()
     }
 
     /// The client of the worker.

@@ -3,6 +3,7 @@
 use super::context::Context;
 use super::job_error::JobError;
 use duetime_core::Payload;
+use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 /// An argument of a handler that comes from the [`Context`] of its job, or from the state of the [`Worker`](crate::Worker).
@@ -56,6 +57,20 @@ pub struct Cancelled(pub CancellationToken);
 /// The payload's bytes.
 #[derive(Clone, Debug)]
 pub struct Raw(pub Payload);
+
+/// The result of the job whose end pushed this one ([`Push::then`](crate::Push::then)), as JSON of `T`; `null` if it has none. The
+/// attempt fails for good if there is no such job, or its result is no `T`. [`Context::previous`] has more.
+#[derive(Clone, Copy, Debug)]
+pub struct Previous<T>(pub T);
+
+impl<S, T: DeserializeOwned> FromContext<S> for Previous<T> {
+    fn from_context(context: &Context, _: &S) -> Result<Self, JobError> {
+        let previous =
+            context.previous().ok_or_else(|| JobError::fatal("no other job has pushed this one by its end"))?;
+        let result = serde_json::from_slice(previous.result_bytes().unwrap_or(b"null"));
+        result.map(Self).map_err(|error| JobError::fatal(format!("the result of the job {}: {error}", previous.id)))
+    }
+}
 
 impl<S> FromContext<S> for Context {
     fn from_context(context: &Context, _: &S) -> Result<Self, JobError> {

@@ -25,7 +25,7 @@ mod turns;
 
 pub use context::Context;
 pub use dispatcher::Summary;
-pub use extract::{Attempt, Cancelled, FromContext, FromRef, Raw, State};
+pub use extract::{Attempt, Cancelled, FromContext, FromRef, Previous, Raw, State};
 pub use handler::{BlockingHandler, Handled, Handler, Handling, Next, RawHandler};
 pub use job_error::JobError;
 #[cfg(feature = "tower")]

@@ -11,16 +11,27 @@ use axum::response::Response;
 use duetime_core::api::JobBody;
 use duetime_core::engine::QueueStatus;
 use duetime_core::schedule::ScheduleStatus;
-use duetime_core::{Error, Job, Target};
+use duetime_core::{Error, FollowUp, Job, JobOptions, NewJob, Target};
 use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Leaves out of a job what the caller may not see.
 pub(super) fn job(caller: &Caller, job: &mut Job) {
-    if job.options().target.is_some()
+    if (job.options().target.is_some() || job.options().has_follow_ups())
         && let Some(options) = &mut job.options
     {
-        hide(caller, &job.queue, &mut Arc::make_mut(options).target);
+        hide_in(caller, &job.queue, Arc::make_mut(options));
+    }
+}
+
+/// The same for the options of a job in this queue, and for the jobs that follow it.
+fn hide_in(caller: &Caller, queue: &str, options: &mut JobOptions) {
+    hide(caller, queue, &mut options.target);
+    for list in [&mut options.then, &mut options.otherwise].into_iter().flatten() {
+        // One that cannot be read is not shown.
+        let mut jobs: Vec<NewJob> = list.iter().filter_map(|next| NewJob::try_from(next).ok()).collect();
+        jobs.iter_mut().for_each(|job| hide_in(caller, &job.queue, &mut job.options));
+        *list = jobs.iter().map(FollowUp::from).collect();
     }
 }
 
@@ -36,7 +47,7 @@ pub(super) fn queue(caller: &Caller, status: &mut QueueStatus) {
 /// Leaves out of a schedule what the caller may not see.
 pub(super) fn schedule(caller: &Caller, status: &mut ScheduleStatus) {
     let job = &mut status.schedule.job;
-    hide(caller, &job.queue, &mut job.options.target);
+    hide_in(caller, &job.queue, &mut job.options);
 }
 
 fn hide(caller: &Caller, queue: &str, target: &mut Option<Arc<Target>>) {
@@ -70,6 +81,9 @@ pub(super) fn changed(app: &App, caller: &Caller, mut changed: Job) -> Response 
         target: None,
         trace: None,
         meta: None,
+        then: None,
+        otherwise: None,
+        previous: None,
         message: None,
         errors: Cow::Borrowed(&[]),
         result: None,

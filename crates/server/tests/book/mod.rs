@@ -43,6 +43,7 @@ pages! {
     locks: "docs/guides/locks.md",
     redis_sorted_sets: "docs/guides/redis-sorted-sets.md",
     recurring_jobs: "docs/guides/recurring-jobs.md",
+    chains: "docs/guides/chains.md",
     retries: "docs/guides/retries.md",
     testing: "docs/guides/testing.md",
     sql_transaction: "docs/guides/sql-transaction.md",

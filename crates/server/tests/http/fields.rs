@@ -21,11 +21,13 @@ struct Field {
     by_get: &'static str,
 }
 
+const THEN: &str = r#"{"queue":"next7","kind":"then7","payload":1,"priority":1024}"#;
+const OTHERWISE: &str = r#"{"queue":"next7","kind":"otherwise7","payload":2,"priority":1024}"#;
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 /// Other ways to give a field, and what is not kept with the job.
 const NOT_SHOWN: [&str; 6] = ["payload_base64", "delay", "delay_ms", "due_at", "due_at_ms", "on_conflict"];
 /// Only a push has these, a type of jobs does not.
-const NOT_OF_TYPES: [&str; 11] = [
+const NOT_OF_TYPES: [&str; 13] = [
     "payload_base64",
     "delay",
     "delay_ms",
@@ -37,6 +39,8 @@ const NOT_OF_TYPES: [&str; 11] = [
     "target",
     "trace",
     "meta",
+    "then",
+    "otherwise",
 ];
 /// What a schedule gives each of its jobs by itself.
 const NOT_OF_SCHEDULES: [&str; 7] = ["payload", "delay", "delay_ms", "due_at", "due_at_ms", "origin", "trace"];
@@ -69,7 +73,13 @@ fn fields() -> Vec<Field> {
         field("target", json!({"queue": "mail7"}), &["--target", "{\"queue\":\"mail7\"}"], "mail7", "mail7"),
         field("trace", json!(TRACE), &["--trace", TRACE], TRACE, TRACE),
         field("meta", json!({"tenant": "tenant7"}), &["--meta", "tenant=tenant7"], "tenant7", "tenant=tenant7"),
+        field("then", json!([json(THEN)]), &["--then", THEN], "then7", "then7"),
+        field("otherwise", json!([json(OTHERWISE)]), &["--otherwise", OTHERWISE], "otherwise7", "otherwise7"),
     ]
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
 }
 
 /// The names of the fields that a type reads.
@@ -170,6 +180,8 @@ async fn every_field_has_a_method_of_the_library() {
     let push = || push().on_conflict(OnConflict::Reject).key_until(KeyUntil::Started).origin("origin7").tag("tag7");
     let push = || push().lease(Duration::from_secs(97)).expires(Duration::from_secs(31 * 3_600)).trace(TRACE);
     let push = || push().meta("tenant", "tenant7");
+    let next = |kind, payload: &[u8]| client.push_raw(kind, payload).queue("next7");
+    let push = || push().then(next("then7", b"1")).otherwise(next("otherwise7", b"2"));
     let push =
         || push().backoff(Backoff::steps([Duration::from_secs(17)])).jitter(0.37).max_attempts(43).max_crashes(41);
     let push = || push().max_age(Duration::from_secs(79 * 3_600)).target(Target::Queue("mail7".into()));

@@ -16,8 +16,8 @@ const ROUNDS: usize = 20;
 pub(super) enum Step<T> {
     /// Nothing; return this.
     Answer(T),
-    /// Write the job, perhaps with a copy that it leaves in another queue.
-    Write(Box<Record>, Option<Box<Job>>, T),
+    /// Write the job, and the new jobs that begin with its end.
+    Write(Box<Record>, Vec<Job>, T),
 }
 
 /// The result of a change.
@@ -40,13 +40,13 @@ enum WriteResult {
 struct Write {
     was: Record,
     now: Record,
-    copy: Option<Box<Job>>,
+    successors: Vec<u8>,
 }
 
 impl Write {
     /// About how many bytes it takes in a call.
     fn bytes(&self) -> usize {
-        self.now.bytes() + self.copy.as_ref().map_or(0, |copy| Record::new(copy.as_ref().clone()).bytes())
+        self.now.bytes() + self.successors.len()
     }
 }
 
@@ -73,8 +73,9 @@ impl Jobs {
             for i in round {
                 let record = heads[i].take().or_else(|| read.next().flatten());
                 match (decide(i, record.as_ref()), record) {
-                    (Step::Write(now, copy, answer), Some(was)) => {
-                        writes.push(Write { was, now: *now, copy });
+                    (Step::Write(now, successors, answer), Some(was)) => {
+                        let successors = successors.into_iter().flat_map(|job| Record::new(job).packed()).collect();
+                        writes.push(Write { was, now: *now, successors });
                         answers.push((i, answer));
                     }
                     (Step::Answer(answer) | Step::Write(_, _, answer), _) => came[i] = Some(ChangeResult::Of(answer)),
@@ -145,7 +146,7 @@ impl Jobs {
         text.number(new.start_by().unwrap_or(0));
         text.flag(!self.partitions.is_ledger());
         text.push(&new.result.as_ref().map(|result| [b"=", &**result].concat()).unwrap_or_default());
-        text.push(&write.copy.as_ref().map(|copy| Record::new(copy.as_ref().clone()).packed()).unwrap_or_default());
+        text.push(&write.successors);
         text.number(u64::from(old.priority));
         text.number(u64::from(new.priority));
     }

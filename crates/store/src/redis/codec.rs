@@ -18,19 +18,21 @@ const HOLDS_KEY: u16 = 2;
 const HAS_PROGRESS: u16 = 4;
 const REWRITTEN: u16 = 8;
 const REMOVED: u16 = 16;
-/// The job has tags or an origin, by which it can be found.
+/// The job has tags, an origin, or a key that it gives up at its start, by which it can be found.
 const TAGGED: u16 = 32;
 const HAS_RESULT: u16 = 64;
 const EXPIRES: u16 = 128;
 /// The job was taken, or is leased to be taken; set by scripts.
 const TAKEN: u16 = 256;
 const UNTIL_STARTED: u16 = 512;
+/// Others begin with its success.
+const FOLLOWED: u16 = 1_024;
 
 /// Flags of bodies only.
 const HAS_ORIGIN: u16 = 1;
 /// What was sent with it follows.
 const HAS_SENT: u16 = 4;
-const HAS_LEASE: u16 = 1_024;
+const HAS_LEASE: u16 = 8;
 const HAS_PRIORITY: u16 = 2_048;
 const HAS_KEY: u16 = 4_096;
 const HAS_VERSION: u16 = 8_192;
@@ -91,19 +93,22 @@ impl Record {
             && job.payload.len() <= FRESH_PAYLOAD_BYTES_MAX
     }
 
-    /// Packs it as one value: id, length of the body, body, meta.
+    /// Packs it as one value: id, lengths of body and meta, body, meta.
     pub(super) fn packed(&self) -> Vec<u8> {
-        let body = self.body(true);
-        let length = u32::try_from(body.len()).expect("payloads are limited to 64 MiB");
-        [&self.job.id.get().to_be_bytes()[..], &length.to_be_bytes(), &body, &self.full_meta()].concat()
+        let (body, meta) = (self.body(true), self.full_meta());
+        let length = |part: &[u8]| u32::try_from(part.len()).expect("payloads are limited to 64 MiB").to_be_bytes();
+        [&self.job.id.get().to_be_bytes()[..], &length(&body), &length(&meta), &body, &meta].concat()
     }
 
-    /// Unpacks that value; `None` if it is malformed.
-    pub(super) fn unpacked(bytes: &[u8]) -> Option<Self> {
+    /// Unpacks the first of these values, and returns the rest; `None` if it is malformed.
+    pub(super) fn unpacked(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (id, rest) = bytes.split_first_chunk::<8>()?;
-        let (length, rest) = rest.split_first_chunk::<4>()?;
-        let (body, meta) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
-        Decoder::default().read(JobId::new(u64::from_be_bytes(*id))?, body, meta, &[])
+        let (body_length, rest) = rest.split_first_chunk::<4>()?;
+        let (meta_length, rest) = rest.split_first_chunk::<4>()?;
+        let (body, rest) = rest.split_at_checked(u32::from_be_bytes(*body_length) as usize)?;
+        let (meta, rest) = rest.split_at_checked(u32::from_be_bytes(*meta_length) as usize)?;
+        let record = Decoder::default().read(JobId::new(u64::from_be_bytes(*id))?, body, meta, &[])?;
+        Some((record, rest))
     }
 
     fn flags(&self) -> u16 {
@@ -114,10 +119,11 @@ impl Record {
             | flag(job.progress.is_some(), HAS_PROGRESS)
             | flag(self.rewritten, REWRITTEN)
             | flag(self.removed, REMOVED)
-            | flag(!job.tags.is_empty() || job.origin.is_some(), TAGGED)
+            | flag(!job.tags.is_empty() || job.origin.is_some() || gives_up_key(job), TAGGED)
             | flag(job.result.is_some(), HAS_RESULT)
             | flag(job.expires.is_some(), EXPIRES)
             | flag(job.key_until == KeyUntil::Started, UNTIL_STARTED)
+            | flag(!job.follow_ups(Stage::Succeeded).is_empty(), FOLLOWED)
     }
 
     /// Packs the body. Default values take no space. Beside a ledger, which indexes origins, a job is not found by its
@@ -129,8 +135,8 @@ impl Record {
         let options =
             job.options.as_ref().and_then(|options| JobOptions { sent: None, ..(**options).clone() }.shared());
         let flag = |set: bool, flag: u16| if set { flag } else { 0 };
-        let is_tagged = !job.tags.is_empty() || (is_ledger && job.origin.is_some());
-        let flags = (self.flags() & (HOLDS_KEY | EXPIRES | UNTIL_STARTED))
+        let is_tagged = !job.tags.is_empty() || (is_ledger && (job.origin.is_some() || gives_up_key(job)));
+        let flags = (self.flags() & (HOLDS_KEY | EXPIRES | UNTIL_STARTED | FOLLOWED))
             | flag(is_tagged, TAGGED)
             | flag(job.origin.is_some(), HAS_ORIGIN)
             | flag(sent.is_some(), HAS_SENT)
@@ -221,6 +227,11 @@ impl Record {
             None => meta.rest(&[]),
         }
     }
+}
+
+/// Whether the job no longer holds its key once it has started.
+fn gives_up_key(job: &Job) -> bool {
+    job.key.is_some() && job.key_until == KeyUntil::Started
 }
 
 /// Reads jobs, sharing repeated names.

@@ -5,7 +5,7 @@ use super::change::{ChangeResult, Step};
 use super::codec::Record;
 use super::jobs::{Jobs, bytes, groups};
 use super::scripts;
-use super::settle::entry;
+use super::settle::noted;
 use duetime_core::ports::{Change, Edit, Edited, OutboxEntry};
 use duetime_core::{Error, JobId, rules};
 
@@ -34,8 +34,9 @@ impl Jobs {
                 }
                 changed.rewritten |= change.rewrites();
                 changed.removed = matches!(change, Change::Delete);
-                let noted = (!self.partitions.is_ledger()).then(|| entry(changed.clone()));
-                Step::Write(Box::new(changed), None, (made, noted))
+                let successors = if changed.is_live() { &[] } else { change.successors() };
+                let noted = noted(&changed, successors, self.partitions.is_ledger());
+                Step::Write(Box::new(changed), successors.to_vec(), (made, noted))
             }
         };
         let (mut edited, mut entries) = (Vec::with_capacity(edits.len()), Vec::new());

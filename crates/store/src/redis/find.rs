@@ -34,6 +34,15 @@ enum Zone {
     Dead,
 }
 
+impl Zone {
+    /// Whether a job that is found here is in no other zone of the walk. Among those that are found by a key that they may have
+    /// given up, there are also the holder, and jobs that have ended.
+    fn has(self, find: &Find, job: &Job) -> bool {
+        let is_by_former_key = self == Self::Tag && matches!(find.selector, Selector::Key(..));
+        !is_by_former_key || job.is_pending() && job.live_key().is_none()
+    }
+}
+
 const ZONES: [(Zone, char); 6] = [
     (Zone::Key, 'k'),
     (Zone::Tag, 't'),
@@ -108,7 +117,7 @@ impl Jobs {
             for chunk in places.chunks(CHUNK) {
                 let ids: Vec<JobId> = chunk.iter().map(|&(_, id)| id).collect();
                 let found = self.records(&ids, Detail::Whole).await?.into_iter().flatten().map(|record| record.job);
-                for job in found.filter(|job| fits(find, job)) {
+                for job in found.filter(|job| fits(find, job) && stop.zone.has(find, job)) {
                     bytes += job.held_bytes();
                     jobs.push(job);
                 }
@@ -216,9 +225,13 @@ impl Jobs {
     }
 
     async fn tagged(&self, find: &Find, stop: &Stop, limit: usize) -> Result<Vec<Scored>, Error> {
-        let Selector::Tag(tag) = &find.selector else { return Ok(Vec::new()) };
-        let length = u8::try_from(tag.len().min(TAG_BYTES_MAX)).unwrap_or(u8::MAX);
-        let prefix = [&[length], tag.as_bytes()].concat();
+        let length = |name: &str| u8::try_from(name.len().min(TAG_BYTES_MAX)).unwrap_or(u8::MAX);
+        let prefix = match &find.selector {
+            Selector::Tag(tag) => [&[length(tag)], tag.as_bytes()].concat(),
+            // Jobs that have given it up: `key_prefix` of `prelude.lua`.
+            Selector::Key(queue, key) => [b"\0\0", queue.as_bytes(), b"\0", &[length(key)], key.as_bytes()].concat(),
+            Selector::All | Selector::State => return Ok(Vec::new()),
+        };
         let arguments = |text: &mut Text| {
             text.push(b"tags");
             text.push(&prefix);
@@ -277,7 +290,7 @@ fn zones(find: &Find) -> Vec<Zone> {
     let live: &[Zone] = match find.selector {
         Selector::Tag(_) => return vec![Zone::Tag],
         _ if !is_live => &[],
-        Selector::Key(..) => &[Zone::Key],
+        Selector::Key(..) => &[Zone::Key, Zone::Tag],
         Selector::All | Selector::State => &[Zone::Waiting, Zone::Running],
     };
     let ended = if find.selector == Selector::State { Vec::new() } else { ended_zones(find) };

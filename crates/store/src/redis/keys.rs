@@ -16,7 +16,7 @@ const OF_PARTITION: [&str; 17] = [
     "ended",
     "dead",
     "outbox",
-    "moved",
+    "successors",
     "tombstones",
     "tombstone-times",
     "counters",

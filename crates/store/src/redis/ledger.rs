@@ -73,11 +73,11 @@ impl Ledger for Redis {
         Ok(known)
     }
 
-    /// Only copies for other queues arrive here; everything else is already in place.
+    /// Only new jobs that begin with an end arrive here; everything else is already in place.
     async fn apply(&self, entries: Vec<OutboxEntry>, _watermark: Millis) -> Result<Vec<JobId>, Error> {
-        let copies: Vec<Job> = entries.iter().filter_map(OutboxEntry::copy).cloned().collect();
-        let ids: Vec<JobId> = copies.iter().map(|copy| copy.id).collect();
-        let entered = self.jobs.put_jobs(copies, self.reading(), Room::Any).await?;
+        let successors: Vec<Job> = entries.iter().flat_map(OutboxEntry::successors).cloned().collect();
+        let ids: Vec<JobId> = successors.iter().map(|job| job.id).collect();
+        let entered = self.jobs.put_jobs(successors, self.reading(), Room::Any).await?;
         let known = ids.into_iter().zip(entered).filter(|(_, entered)| *entered == PutAnswer::Put(Put::Held));
         let known: Vec<JobId> = known.map(|(id, _)| id).collect();
         let records = self.jobs.records(&known, Detail::Head).await?.into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Entries that a ledger has not recorded yet. If Redis is its own ledger, these are only copies for other queues.
+//! Entries that a ledger has not recorded yet. If Redis is its own ledger, these are only ends that new jobs begin with.
 
 use super::call::{CALL_BYTES_MAX, Text};
 use super::codec::{Decoder, Record};
@@ -162,9 +162,14 @@ fn read(mut reply: Reply) -> Result<Vec<OutboxEntry>, Error> {
         entries.push(if moved.is_empty() {
             entry(record)
         } else {
-            let copy = Record::unpacked(&moved)
-                .ok_or_else(|| Error::Damaged(format!("the copy of the job {id} for another queue cannot be read")))?;
-            OutboxEntry::Moved(record.job, Box::new(copy.job))
+            let mut successors = Vec::new();
+            let mut rest = &moved[..];
+            while !rest.is_empty() {
+                let (successor, left) = Record::unpacked(rest)
+                    .ok_or_else(|| Error::Damaged(format!("what follows the job {id} cannot be read")))?;
+                (rest, _) = (left, successors.push(successor.job));
+            }
+            entry(record).followed_by(successors)
         });
     }
     Ok(entries)

@@ -11,7 +11,7 @@ use super::reply::Reply;
 use super::scripts;
 use duetime_core::model::name::KIND_DEFAULT;
 use duetime_core::ports::{Expired, Extend, Extended, OutboxEntry, Run, Settle, Settled};
-use duetime_core::rules::{self, Decision, Finish, Remains};
+use duetime_core::rules::{self, Decision, Finish};
 use duetime_core::{Error, Job, JobId, Receipt, Stage, State};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ type Plain = (usize, Receipt, Option<Arc<[u8]>>);
 enum SettleEnd {
     /// The lease is over, or the job has another version.
     Lost,
+    /// The decision lacks the jobs that are to begin with the end.
+    Undecided,
     /// Nothing is stored of the job except perhaps a tombstone.
     Forgotten,
     /// The same outcome was settled before.
@@ -38,7 +40,7 @@ enum SettleEnd {
 impl Jobs {
     pub(super) async fn settle_jobs(&self, settles: Vec<Settle>) -> Result<Settled, Error> {
         let mut settled =
-            Settled { states: vec![None; settles.len()], runs: vec![None; settles.len()], entries: Vec::new() };
+            Settled { states: vec![None; settles.len()], runs: vec![None; settles.len()], ..Settled::default() };
         let (mut plain, mut others) = (Vec::new(), Vec::new());
         for (position, settle) in settles.into_iter().enumerate() {
             match settle {
@@ -84,9 +86,12 @@ impl Jobs {
         let chosen = &chosen[..stages.len()];
         let mut last: Option<Arc<str>> = None;
         let mut to_note = HashSet::new();
-        for (position, receipt, _) in chosen.iter().map(|&i| &plain[i]) {
+        for (position, receipt, result) in chosen.iter().map(|&i| &plain[i]) {
             let stage = stages.number()?;
-            if stage.unsigned_abs() == u64::from(Stage::Succeeded.code()) {
+            if stage == i64::from(Stage::Pending.code()) {
+                let decision = Decision::Finish(Finish { result: result.clone(), ..Finish::new(Stage::Succeeded) });
+                settled.undecided.push((*position, Settle::new(*receipt, decision)));
+            } else if stage.unsigned_abs() == u64::from(Stage::Succeeded.code()) {
                 settled.states[*position] = Stage::Succeeded.end_state();
                 // What only a tombstone says is recorded.
                 if stage > 0 {
@@ -135,26 +140,30 @@ impl Jobs {
             if version.is_some_and(|version| version != record.job.version) {
                 return Step::Answer(SettleEnd::Lost);
             }
+            if !rules::is_whole(&record.job, decision) {
+                return Step::Answer(SettleEnd::Undecided);
+            }
             let mut changed = record.clone();
             changed.rewritten |= decision.rewrites();
-            let left = rules::apply(&mut changed.job, decision.clone(), now, self.partitions.numbers(receipt.id));
+            let remains = rules::apply(&mut changed.job, decision.clone(), now, self.partitions.numbers(receipt.id));
             let run = Run::of(&changed.job);
-            changed.removed = left == Remains::Nothing;
-            let copy = if let Remains::Copy(copy) = left { Some(copy) } else { None };
+            changed.removed = remains.is_removed;
             let state = changed.job.state(now);
-            let noted = match &copy {
-                Some(copy) => Some(OutboxEntry::Moved(changed.job.clone(), copy.clone())),
-                None => (!self.partitions.is_ledger()).then(|| entry(changed.clone())),
-            };
-            Step::Write(Box::new(changed), copy, SettleEnd::Now(state, run, noted.map(Box::new)))
+            let noted = noted(&changed, &remains.successors, self.partitions.is_ledger());
+            Step::Write(Box::new(changed), remains.successors, SettleEnd::Now(state, run, noted.map(Box::new)))
         };
         let heads = others.iter().map(|(_, settle)| settle.read.as_deref().cloned().map(Record::new)).collect();
         let came = self.change(&ids, heads, decide).await?;
-        for ((position, Settle { receipt, decision, .. }), came) in others.iter().zip(came) {
+        for ((position, settle), came) in others.iter().zip(came) {
+            let Settle { receipt, decision, .. } = settle;
             // A leased job already holds its key, or has none.
             let ChangeResult::Of(end) = came else { continue };
             settled.states[*position] = match end {
                 SettleEnd::Lost => None,
+                SettleEnd::Undecided => {
+                    settled.undecided.push((*position, Settle { read: None, ..settle.clone() }));
+                    None
+                }
                 SettleEnd::Forgotten => self.tombstone_end(*receipt, decision).await?,
                 SettleEnd::Now(state, run, noted) => {
                     settled.runs[*position] = Some(run);
@@ -290,13 +299,13 @@ impl Jobs {
 
 /// Whether it is a success with only a result, which does not require reading the job.
 fn is_plain(finish: &Finish) -> bool {
-    let Finish { stage, message, error, result: _, crashes, drop, successor } = finish;
+    let Finish { stage, message, error, result: _, crashes, drop, successors } = finish;
     *stage == Stage::Succeeded
         && message.is_none()
         && error.is_none()
         && crashes.is_none()
         && !drop
-        && successor.is_none()
+        && successors.is_empty()
 }
 
 /// The run in a script's answer: when it began, its due time and attempts, its queue, and its kind if requested; `None` if
@@ -319,6 +328,13 @@ fn run(bytes: &[u8], last: &mut Option<Arc<str>>) -> Option<Run> {
     };
     let (due_at, started_at) = (number(due_at), number(began));
     Some(Run { queue, kind, attempt: u32::from_be_bytes(*attempt), due_at, started_at })
+}
+
+/// The entry that a change writes to the outbox: beside a ledger each does, and in a Redis that is the ledger one that new jobs
+/// begin with.
+pub(super) fn noted(record: &Record, successors: &[Job], is_ledger: bool) -> Option<OutboxEntry> {
+    let is_noted = !is_ledger || !successors.is_empty();
+    is_noted.then(|| entry(record.clone()).followed_by(successors.to_vec()))
 }
 
 /// Converts a stored job to an outbox entry.

@@ -47,7 +47,7 @@ impl Slot {
     }
 }
 
-/// Records outcomes of jobs; returns the ids of copies that other jobs have.
+/// Records outcomes of jobs; returns the ids of successors that other jobs have.
 pub(super) async fn apply(
     session: &mut Session,
     entries: &[(&OutboxEntry, Millis)],
@@ -57,36 +57,46 @@ pub(super) async fn apply(
     let mut taken = Vec::new();
     let mut keys = Keys::read(session, claims(entries, &slots)).await?;
     for &(entry, watermark) in entries {
-        match entry {
-            OutboxEntry::Changed(job) => {
-                change(&mut slots, &mut keys, job, false, watermark);
-            }
-            OutboxEntry::Rewritten(job) => {
-                change(&mut slots, &mut keys, job, true, watermark);
-            }
-            OutboxEntry::Moved(job, copy) => {
-                // Only together with the change itself, so that a repeat does not restore a copy that was pruned since.
-                if slots.get(&copy.id).is_some_and(|slot| slot.version.is_some()) {
-                    let is_new = slots.get(&job.id).is_some_and(|slot| slot.is_replaced_by(job));
-                    taken.extend(is_new.then_some(copy.id));
-                } else if change(&mut slots, &mut keys, job, false, watermark) {
-                    add(&mut slots, &mut keys, copy, watermark);
-                }
-            }
-            OutboxEntry::Removed(job) => remove(&mut slots, &mut keys, job),
-        }
+        apply_entry(&mut slots, &mut keys, entry, watermark, &mut taken);
     }
     write(session, slots, tallies).await?;
     Ok(taken)
+}
+
+fn apply_entry(
+    slots: &mut BTreeMap<JobId, Slot>,
+    keys: &mut Keys,
+    entry: &OutboxEntry,
+    watermark: Millis,
+    taken: &mut Vec<JobId>,
+) {
+    match entry {
+        OutboxEntry::Changed(job) => drop(change(slots, keys, job, false, watermark)),
+        OutboxEntry::Rewritten(job) => drop(change(slots, keys, job, true, watermark)),
+        OutboxEntry::Removed(job) => remove(slots, keys, job),
+        // Only together with the change itself, so that a repeat does not restore a job that was pruned since.
+        OutboxEntry::Followed(change, successors) => {
+            let is_known = |id| slots.get(&id).is_some_and(|slot| slot.version.is_some());
+            let known: Vec<JobId> = successors.iter().map(|job| job.id).filter(|&id| is_known(id)).collect();
+            let job = change.job();
+            let slot = slots.get(&job.id);
+            let before = slot.filter(|slot| slot.is_replaced_by(job)).and_then(Slot::stage);
+            if before.is_some() && !known.is_empty() {
+                return taken.extend(known);
+            }
+            apply_entry(slots, keys, change, watermark, taken);
+            if before.is_some_and(|before| !before.leads_like(job.stage)) {
+                successors.iter().for_each(|job| add(slots, keys, job, watermark));
+            }
+        }
+    }
 }
 
 async fn read(
     session: &mut Session,
     entries: &[(&OutboxEntry, Millis)],
 ) -> Result<Option<BTreeMap<JobId, Slot>>, Fault> {
-    let copy = |entry: &OutboxEntry| if let OutboxEntry::Moved(_, copy) = entry { Some(copy.id) } else { None };
-    let mut ids: Vec<JobId> =
-        entries.iter().flat_map(|(entry, _)| [Some(entry.job().id), copy(entry)]).flatten().collect();
+    let mut ids: Vec<JobId> = jobs(entries).map(|job| job.id).collect();
     ids.sort_unstable();
     ids.dedup();
     if ids.is_empty() {
@@ -104,14 +114,14 @@ async fn read(
     Ok(Some(slots))
 }
 
+/// All jobs of these entries.
+fn jobs<'a>(entries: &'a [(&OutboxEntry, Millis)]) -> impl Iterator<Item = &'a Job> {
+    entries.iter().flat_map(|(entry, _)| std::iter::once(entry.job()).chain(entry.successors()))
+}
+
 /// Keys that jobs of these entries hold but their rows do not.
 fn claims(entries: &[(&OutboxEntry, Millis)], slots: &BTreeMap<JobId, Slot>) -> Vec<Key> {
-    let jobs = entries.iter().flat_map(|&(entry, _)| {
-        let copy = if let OutboxEntry::Moved(_, copy) = entry { Some(&**copy) } else { None };
-        [Some(entry.job()), copy]
-    });
-    let jobs = jobs.flatten();
-    let claims = jobs.filter_map(|job| {
+    let claims = jobs(entries).filter_map(|job| {
         let key = job.live_key()?;
         let has = slots.get(&job.id).is_some_and(|slot| slot.live_key.as_ref() == Some(key));
         (!has).then(|| (job.queue.clone(), key.clone()))

@@ -4,6 +4,7 @@ use super::call::Verb;
 use super::changes::Changes;
 use super::fault::Fault;
 use super::keys::Keys;
+use super::record::insert;
 use super::row::{NewRow, check};
 use super::session::Session;
 use super::tally;
@@ -29,12 +30,16 @@ impl Verb for EditRows {
         let mut ids: Vec<JobId> = self.edits.iter().map(|edit| edit.id).collect();
         ids.sort_unstable();
         ids.dedup();
-        let heads = session.heads(&ids).await?;
+        let new = self.edits.iter().flat_map(|edit| edit.change.successors()).map(|job| job.id);
+        let all: Vec<JobId> = ids.iter().copied().chain(new).collect();
+        let mut heads = session.heads(&all).await?;
+        let taken: Vec<JobId> = heads.extract_if(.., |head| !ids.contains(&head.id)).map(|head| head.id).collect();
         let jobs = session.jobs(&ids, true).await?;
         let mut rows: BTreeMap<JobId, Option<Job>> = jobs.into_iter().map(|job| (job.id, Some(job))).collect();
         let key = |job: &Job| job.key.as_ref().map(|key| (job.queue.clone(), key.clone()));
         let mut keys = Keys::read(session, rows.values().flatten().filter_map(key).collect()).await?;
-        let edited = self.edits.iter().map(|edit| one(&mut rows, &mut keys, edit, self.now)).collect();
+        let edited: Vec<Edited> =
+            self.edits.iter().map(|edit| one(&mut rows, &mut keys, &taken, edit, self.now)).collect();
 
         let mut tallies = Tallies::default();
         let mut changes = Changes::default();
@@ -50,7 +55,14 @@ impl Verb for EditRows {
                 _ => changes.remove(stored, stored.stage, &mut tallies),
             }
         }
+        let made = self.edits.iter().zip(&edited).filter(|(_, edited)| matches!(edited, Edited::Changed(_)));
+        let successors: Vec<&Job> = made.flat_map(|(edit, _)| edit.change.successors()).collect();
+        successors.iter().try_for_each(|job| check(job))?;
+        successors.iter().for_each(|job| tallies.inserted(&job.queue, job.stage, 1));
+        let row = |job| NewRow { job, bucket: bucket(job.due_at.0, self.watermark), live_key: None };
+        let new: Vec<NewRow<'_>> = successors.into_iter().map(row).collect();
         changes.write(session).await?;
+        insert(session, &new).await?;
         tally::write(tallies, session).await?;
         Ok(edited)
     }
@@ -61,7 +73,7 @@ impl Verb for EditRows {
     }
 }
 
-fn one(rows: &mut BTreeMap<JobId, Option<Job>>, keys: &mut Keys, edit: &Edit, now: Millis) -> Edited {
+fn one(rows: &mut BTreeMap<JobId, Option<Job>>, keys: &mut Keys, taken: &[JobId], edit: &Edit, now: Millis) -> Edited {
     let Some(slot) = rows.get_mut(&edit.id) else { return Edited::Unknown };
     let Some(row) = slot.clone() else { return Edited::Unknown };
     let mut job = row.clone();
@@ -87,6 +99,9 @@ fn one(rows: &mut BTreeMap<JobId, Option<Job>>, keys: &mut Keys, edit: &Edit, no
         _ => {}
     }
     if matches!(edited, Edited::Changed(_)) {
+        if edit.change.successors().iter().any(|job| taken.contains(&job.id)) {
+            return Edited::Undecided(row);
+        }
         if job.live_key().is_none()
             && let Some(key) = row.live_key()
         {

@@ -34,7 +34,7 @@ impl<'a> Group<'a> {
 pub(super) struct Answers {
     /// Of each new job, in order.
     pub(super) recorded: Vec<Recorded>,
-    /// The ids of copies that other jobs have.
+    /// The ids of successors that other jobs have.
     pub(super) taken: Vec<JobId>,
 }
 

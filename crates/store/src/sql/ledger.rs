@@ -44,9 +44,7 @@ impl Ledger for Store {
     async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
         for entry in &entries {
             check(entry.job())?;
-            if let OutboxEntry::Moved(_, copy) = entry {
-                check(copy)?;
-            }
+            entry.successors().iter().try_for_each(check)?;
         }
         let queue = self.queue()?;
         if entries.is_empty() { Ok(Vec::new()) } else { queue.apply(entries, watermark).await }

@@ -54,10 +54,9 @@ impl Queue {
 
     /// Queues outcomes and waits until they are written.
     pub(super) async fn apply(&self, entries: Vec<OutboxEntry>, watermark: Millis) -> Result<Vec<JobId>, Error> {
-        let body = |entry: &OutboxEntry| match entry {
-            OutboxEntry::Rewritten(job) => job.payload.len(),
-            OutboxEntry::Moved(_, copy) => copy.payload.len(),
-            OutboxEntry::Changed(_) | OutboxEntry::Removed(_) => 0,
+        let body = |entry: &OutboxEntry| {
+            let job = if let OutboxEntry::Rewritten(job) = entry { job.payload.len() } else { 0 };
+            job + entry.successors().iter().map(|job| job.payload.len()).sum::<usize>()
         };
         let weight = entries.len() + entries.iter().map(body).sum::<usize>() / 1024;
         let (reply, answer) = oneshot::channel();

@@ -31,10 +31,7 @@ fn answer(tasks: Vec<Task>, found: &Result<Answers, Error>) {
     for Task { work, .. } in tasks {
         match work {
             Work::Apply(entries, reply) => {
-                let is_own = |id: &&JobId| {
-                    let copies = entries.iter().filter_map(OutboxEntry::copy);
-                    copies.into_iter().any(|copy| copy.id == **id)
-                };
+                let is_own = |id: &&JobId| entries.iter().flat_map(OutboxEntry::successors).any(|job| job.id == **id);
                 let taken = |found: &Answers| found.taken.iter().filter(is_own).copied().collect();
                 let _ = reply.send(found.as_ref().map(taken).map_err(Clone::clone));
             }

@@ -30,7 +30,7 @@ const REWRITE: &str = "UPDATE duetime_jobs SET version = ?2, due_at = ?3, first_
      progress = ?19, bucket = ?20, tags = ?21, payload = ?22, options = ?23, kind = ?24, lease_ms = ?25, \
      expires_ms = ?26, key_until = ?27 WHERE id = ?1";
 
-/// Records outcomes of jobs; returns the ids of copies that other jobs have.
+/// Records outcomes of jobs; returns the ids of successors that other jobs have.
 pub(super) fn apply(
     transaction: &mut Transaction<'_>,
     entries: &[OutboxEntry],
@@ -40,34 +40,70 @@ pub(super) fn apply(
     let mut taken = Vec::new();
     let mut pending = OfPending { end: connection.prepare_cached(END)?, again: connection.prepare_cached(AGAIN)? };
     for entry in entries {
-        match entry {
-            OutboxEntry::Changed(job) => {
-                change(transaction, &mut pending, job, watermark)?;
-            }
-            OutboxEntry::Rewritten(job) => {
-                let stored = older(transaction.connection, job.id, job.version)?;
-                if let Some(stored) = stored.filter(|stored| stored.is_replaced_by(job)) {
-                    rewrite(transaction, &stored, job, watermark)?;
-                }
-            }
-            OutboxEntry::Moved(job, copy) => {
-                // Only together with the change itself, so that a repeat does not restore a copy that was pruned since.
-                if is_known(connection, copy.id)? {
-                    let stored = older(connection, job.id, job.version)?;
-                    taken.extend(stored.filter(|stored| stored.is_replaced_by(job)).map(|_| copy.id));
-                } else if change(transaction, &mut pending, job, watermark)? {
-                    let live_key = free_key(transaction.connection, copy)?;
-                    insert(transaction, copy, live_key, watermark)?;
-                }
-            }
-            OutboxEntry::Removed(job) => {
-                if let Some(stored) = older(transaction.connection, job.id, job.version.saturating_add(1))? {
-                    remove(transaction, job.id, &stored, job.stage)?;
-                }
-            }
-        }
+        apply_entry(transaction, &mut pending, entry, watermark, &mut taken)?;
     }
     Ok(taken)
+}
+
+/// Returns the stage that the row of its job had, if the entry changed that.
+fn apply_entry(
+    transaction: &mut Transaction<'_>,
+    pending: &mut OfPending<'_>,
+    entry: &OutboxEntry,
+    watermark: Millis,
+    taken: &mut Vec<JobId>,
+) -> Result<Option<Stage>, Fault> {
+    let connection = transaction.connection;
+    let stored = match entry {
+        OutboxEntry::Changed(job) => return change(transaction, pending, job, watermark),
+        OutboxEntry::Followed(change, successors) => {
+            return follow(transaction, pending, (change, successors), watermark, taken);
+        }
+        OutboxEntry::Rewritten(job) => {
+            let stored = older(connection, job.id, job.version)?.filter(|stored| stored.is_replaced_by(job));
+            if let Some(stored) = &stored {
+                rewrite(transaction, stored, job, watermark)?;
+            }
+            stored
+        }
+        OutboxEntry::Removed(job) => {
+            let stored = older(connection, job.id, job.version.saturating_add(1))?;
+            if let Some(stored) = &stored {
+                remove(transaction, job.id, stored, job.stage)?;
+            }
+            stored
+        }
+    };
+    Ok(stored.map(|stored| stored.stage))
+}
+
+/// Records an end together with the jobs that begin with it, so that a repeat does not restore one that was pruned since.
+fn follow(
+    transaction: &mut Transaction<'_>,
+    pending: &mut OfPending<'_>,
+    (change, successors): (&OutboxEntry, &[Job]),
+    watermark: Millis,
+    taken: &mut Vec<JobId>,
+) -> Result<Option<Stage>, Fault> {
+    let (connection, job) = (transaction.connection, change.job());
+    let mut known = Vec::new();
+    for successor in successors {
+        known.extend(is_known(connection, successor.id)?.then_some(successor.id));
+    }
+    if !known.is_empty() {
+        if older(connection, job.id, job.version)?.is_some_and(|stored| stored.is_replaced_by(job)) {
+            taken.append(&mut known);
+        }
+        return Ok(None);
+    }
+    let before = apply_entry(transaction, pending, change, watermark, taken)?;
+    if before.is_some_and(|before| !before.leads_like(job.stage)) {
+        for successor in successors {
+            let live_key = free_key(transaction.connection, successor)?;
+            insert(transaction, successor, live_key, watermark)?;
+        }
+    }
+    Ok(before)
 }
 
 /// Statements for pending rows, reused for many rows.
@@ -118,13 +154,13 @@ pub(super) fn stored(row: &rusqlite::Row<'_>) -> Result<RowHead, Fault> {
     })
 }
 
-/// Changes all columns that more than edits change if the entry replaces the row. Returns whether it did.
+/// Changes all columns that more than edits change if the entry replaces the row. Returns the stage that it had then.
 fn change(
     transaction: &mut Transaction<'_>,
     pending: &mut OfPending<'_>,
     job: &Job,
     watermark: Millis,
-) -> Result<bool, Fault> {
+) -> Result<Option<Stage>, Fault> {
     let connection = transaction.connection;
     let live_key = free_key(connection, job)?;
     let statement = if job.is_pending() { &mut pending.again } else { &mut pending.end };
@@ -135,14 +171,14 @@ fn change(
     }
     if statement.raw_execute()? == 1 {
         transaction.tallies.moved(&job.queue, Stage::Pending, job.stage);
-        return Ok(true);
+        return Ok(Some(Stage::Pending));
     }
     let stored = if job.is_pending() { None } else { older(connection, job.id, job.version)? };
-    let Some(stored) = stored.filter(|stored| stored.is_replaced_by(job)) else { return Ok(false) };
+    let Some(stored) = stored.filter(|stored| stored.is_replaced_by(job)) else { return Ok(None) };
     statement.raw_bind_parameter(20, stored.stage.code())?;
     statement.raw_execute()?;
     transaction.tallies.moved(&job.queue, stored.stage, job.stage);
-    Ok(true)
+    Ok(Some(stored.stage))
 }
 
 /// Changes all columns of a row.
@@ -194,7 +230,7 @@ fn bind(
 
 /// The key that the job holds, unless another job has it. That cannot happen while the broker and this store agree. If they
 /// disagree, a job without its key is better than a lost job.
-fn free_key<'a>(connection: &Connection, job: &'a Job) -> Result<Option<&'a Arc<str>>, Fault> {
+pub(super) fn free_key<'a>(connection: &Connection, job: &'a Job) -> Result<Option<&'a Arc<str>>, Fault> {
     let Some(key) = job.live_key() else { return Ok(None) };
     match holder(connection, &job.queue, key)? {
         Some(holder) if holder != job.id => {

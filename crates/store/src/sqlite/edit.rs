@@ -1,9 +1,9 @@
 //! External changes of rows that no broker holds. Any lease in such a row is therefore over.
 
-use super::apply::{RowHead, remove, rewrite};
+use super::apply::{RowHead, free_key, remove, rewrite};
 use super::fault::Fault;
 use super::read;
-use super::record::holder;
+use super::record::{holder, insert, is_known};
 use super::task::Transaction;
 use duetime_core::ports::{Change, Edit, Edited};
 use duetime_core::{Millis, Numbers, rules};
@@ -41,7 +41,17 @@ fn one(transaction: &mut Transaction<'_>, edit: &Edit, now: Millis, watermark: M
         _ => {}
     }
     if matches!(edited, Edited::Changed(_)) {
+        let successors = edit.change.successors();
+        for successor in successors {
+            if is_known(transaction.connection, successor.id)? {
+                return Ok(Edited::Undecided(row));
+            }
+        }
         rewrite(transaction, &stored, &job, watermark)?;
+        for successor in successors {
+            let live_key = free_key(transaction.connection, successor)?;
+            insert(transaction, successor, live_key, watermark)?;
+        }
     }
     Ok(edited)
 }

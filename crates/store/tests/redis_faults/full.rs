@@ -220,7 +220,7 @@ impl World {
 }
 
 fn cancel() -> Change {
-    Change::Cancel { message: Some("not needed".into()) }
+    Change::cancel(Some("not needed".into()))
 }
 
 async fn acquire(redis: &Redis, name: &str, owner: &str) -> Result<Acquired, Error> {

@@ -195,7 +195,7 @@ async fn a_copy_goes_to_another_queue_though_its_sender_dies() {
     let failure = Failure { message: "no".into(), is_final: true, retry_after: None };
     let decision = rules::after_failure(&running, &retry, &failure, T0, Some(id(9)));
     let settled = bench.redis.settle(vec![Settle::new(running.receipt(), decision)]).await.unwrap();
-    assert!(matches!(&settled.entries[..], [OutboxEntry::Moved(..)]));
+    assert!(matches!(&settled.entries[..], [OutboxEntry::Followed(..)]));
     // The sender dies here; another node finds the jobs that it left.
     let left = duetime_core::ports::Outcomes::Oldest { limit: 10, age_ms: 0 };
     let entries = bench.redis.outcomes(left).await.unwrap();
@@ -217,7 +217,7 @@ async fn a_copy_whose_id_an_imported_job_has_is_named() {
     let bench = Bench::new("taken").await;
     let options = JobOptions { imported: true, ..JobOptions::default() }.shared();
     bench.record(&[job(1), Job { options, ..job(8) }]).await;
-    let moved = |n| OutboxEntry::Moved(job(1), Box::new(Job { origin: Some("moved".into()), ..job(n) }));
+    let moved = |n| OutboxEntry::Changed(job(1)).followed_by(vec![Job { origin: Some("moved".into()), ..job(n) }]);
     assert_eq!(bench.redis.apply(vec![moved(8), moved(9)], 0).await.unwrap(), [id(8)]);
     assert_eq!(bench.redis.apply(vec![moved(9), moved(10)], 0).await.unwrap(), []);
     assert!(bench.row(9).await.is_some() && bench.row(10).await.is_none(), "its origin keeps it one");

@@ -6,6 +6,7 @@ use crate::clock::Millis;
 use crate::engine::admission::{Admission, Producer};
 use crate::engine::base::Base;
 use crate::engine::events::Publisher;
+use crate::engine::follow_ups::FollowUps;
 use crate::engine::loader::Loader;
 use crate::engine::observation::{Observation, Subject};
 use crate::engine::recorder::Recorder;
@@ -17,7 +18,7 @@ use crate::invalid::Invalid;
 use crate::json::Span;
 use crate::limits::BATCH_JOBS_MAX;
 use crate::model::id::{JobId, JobRef, Numbers};
-use crate::model::job::{Due, Job, check_payload};
+use crate::model::job::{Due, Job, Stage, check_payload};
 use crate::ports::{Broker, Change, Detail, Edit, Edited, Ledger, Reading, Update};
 use crate::request::{Answers, CancelOutcome, Patch};
 use crate::rules;
@@ -32,6 +33,7 @@ pub(in crate::engine) struct Editor {
     ledger: Arc<dyn Ledger>,
     loader: Arc<Loader>,
     admission: Arc<Admission>,
+    follow_ups: Arc<FollowUps>,
     recorder: Arc<Recorder>,
     publisher: Arc<Publisher>,
     supervisor: Arc<Supervisor>,
@@ -44,6 +46,7 @@ impl Editor {
         base: &Base,
         loader: Arc<Loader>,
         admission: Arc<Admission>,
+        follow_ups: Arc<FollowUps>,
         recorder: Arc<Recorder>,
         search: Arc<Search>,
     ) -> Self {
@@ -53,6 +56,7 @@ impl Editor {
             ledger: stores.ledger.clone(),
             loader,
             admission,
+            follow_ups,
             recorder,
             publisher: publisher.clone(),
             supervisor: supervisor.clone(),
@@ -76,7 +80,7 @@ impl Editor {
             Edited::Unfit { .. } => Ok(CancelOutcome::AlreadyFinished),
             edited => Err(refusal(id, edited)),
         };
-        self.change(targets, &Change::Cancel { message }, answer).await
+        self.change(targets, &Change::cancel(message), answer).await
     }
 
     pub(in crate::engine) async fn update(self: &Arc<Self>, target: JobRef, patch: Patch) -> Result<Job, Error> {
@@ -188,7 +192,7 @@ impl Editor {
         let (count, memory) = (edits.len(), self.broker.reading().memory);
         let edited = async {
             self.recorder.check_bytes()?;
-            self.broker.edit(edits.clone()).await
+            self.follow_ups.edit(&edits).await
         };
         let (edited, entries) = match edited.await {
             Ok(answer) => answer,
@@ -196,7 +200,8 @@ impl Editor {
         };
         // A retry needs the outcome in the ledger; so does the deletion of a job that has just ended.
         let has_ended = |(edit, edited): &(&Edit, &Edited)| {
-            matches!(edited, Edited::Unfit { .. }) && matches!(edit.change, Change::Retry { .. } | Change::Delete)
+            matches!(edited, Edited::Unfit { state, .. } if !state.is_live())
+                && matches!(edit.change, Change::Retry { .. } | Change::Delete)
         };
         if edits.iter().zip(&edited).any(|pair| has_ended(&pair)) {
             self.recorder.drain_older(0).await;
@@ -204,6 +209,14 @@ impl Editor {
         let recorded = match self.recorder.try_record(entries).await {
             Ok(()) => self.confirm(&edited, memory).await,
             refused => refused,
+        };
+        let outdated = match &recorded {
+            Ok(()) => self.outdated(&edits, &edited).await,
+            Err(_) => Ok(Vec::new()),
+        };
+        let (recorded, outdated) = match outdated {
+            Ok(outdated) => (recorded, outdated),
+            Err(error) => (Err(error), Vec::new()),
         };
         let ended: Vec<usize> = (0..count).filter(|&i| has_ended(&(&edits[i], &edited[i]))).collect();
         let unknown: Vec<usize> = (0..count).filter(|&i| edited[i] == Edited::Unknown).collect();
@@ -214,7 +227,9 @@ impl Editor {
             (Edited::Unfit { .. }, Err(error)) if !is_shared => Err(error.clone()),
             _ => Ok(edited),
         };
-        let mut made: Vec<Option<Result<Edited, Error>>> = edited.into_iter().map(answer).map(Some).collect();
+        let is_outdated = |edited: &Edited| matches!(edited, Edited::Changed(job) if outdated.contains(&job.id));
+        let mut made: Vec<Option<Result<Edited, Error>>> =
+            edited.into_iter().map(|edited| (!is_outdated(&edited)).then(|| answer(edited))).collect();
         if !ended.is_empty() {
             let answers = self.edit_ledger(ended.iter().map(|&i| edits[i].clone()).collect()).await;
             ended.into_iter().zip(answers).for_each(|(i, answer)| made[i] = Some(answer));
@@ -281,6 +296,28 @@ impl Editor {
         made
     }
 
+    /// Those of these jobs that the broker has changed, and that had ended in the ledger before: the end was made in a memory that
+    /// the broker has lost since, and another process recorded it after the job was loaded again. The broker drops them.
+    async fn outdated(&self, edits: &[Edit], edited: &[Edited]) -> Result<Vec<JobId>, Error> {
+        let changed = edits.iter().zip(edited).filter_map(|(edit, edited)| match edited {
+            Edited::Changed(job) if job.is_pending() && !matches!(edit.change, Change::Delete) => {
+                Some((job.id, job.version))
+            }
+            _ => None,
+        });
+        let (ids, versions): (Vec<JobId>, Vec<u64>) = changed.unzip();
+        if ids.is_empty() || !self.broker.shares_ledger() {
+            return Ok(Vec::new());
+        }
+        let rows = self.ledger.versions(&ids).await?;
+        // An end with a later version is that of the changed job.
+        let had_ended = |version, row| matches!(row, Some((end, stage)) if stage != Stage::Pending && end < version);
+        let outdated = ids.iter().zip(versions).zip(rows).filter(|((_, version), row)| had_ended(*version, *row));
+        let outdated: Vec<JobId> = outdated.map(|((id, _), _)| *id).collect();
+        self.recorder.let_go(&outdated).await?;
+        Ok(outdated)
+    }
+
     /// Makes sure of edits that are recorded, if a shared broker has lost its memory since this one: it may have loaded their
     /// rows as they were before, and handed them out.
     async fn confirm<'a>(&self, edited: impl IntoIterator<Item = &'a Edited>, memory: u64) -> Result<(), Error> {
@@ -307,7 +344,7 @@ impl Editor {
         let (now, reading) = (self.broker.now(), self.broker.reading());
         // If the broker is shared, its loader puts them: a crash before the put below must not lose them.
         let watermark = if self.broker.shares_ledger() { 0 } else { self.loader.watermark() };
-        match self.ledger.edit(edits, now, watermark).await {
+        match self.follow_ups.edit_rows(&edits, now, watermark).await {
             Ok(edited) => {
                 self.tell_broker(&targets, &edited, reading).await;
                 edited.into_iter().map(Ok).collect()
@@ -373,7 +410,7 @@ fn refused(row: &Job, edit: &Edit, now: Millis) -> Option<Edited> {
     // The broker does not hold the job: a lease is over.
     let mut job = Job { lease_until: None, ..row.clone() };
     let edited = rules::edit(&mut job, None, &edit.change, now, Numbers::Ledger);
-    (!matches!(edited, Edited::Changed(_))).then_some(edited)
+    (!matches!(edited, Edited::Changed(_) | Edited::Undecided(_))).then_some(edited)
 }
 
 /// The place of a job within a span, which only its id decides.
@@ -388,7 +425,7 @@ fn event(change: &Change) -> Observation {
         Change::Delete => Observation::Deleted,
         Change::Update(_) | Change::Replace(_) => Observation::Changed,
         Change::Retry { .. } => Observation::Retried,
-        Change::Expire => Observation::Expired,
+        Change::Expire { .. } => Observation::Expired,
     }
 }
 
@@ -407,6 +444,7 @@ pub(super) fn refusal(id: JobId, edited: Edited) -> Error {
         Edited::Running(_) | Edited::CancelAsked(_) => Error::Running(id),
         Edited::Unfit { state, .. } => Error::Finished { id, state },
         Edited::KeyHeld(holder, queue, key) => Error::KeyConflict { queue, key, holder },
+        Edited::Undecided(_) => Error::Unavailable("what follows the job is not known yet".into()),
         Edited::Unknown | Edited::Changed(_) => Error::NotFound(id),
     }
 }
@@ -456,7 +494,7 @@ mod tests {
     /// Redis is emptied while the ledger is slow, and another process runs the job again.
     #[tokio::test(start_paused = true)]
     async fn an_edit_is_answered_only_if_it_holds_in_the_memory_that_the_broker_has_then() {
-        let cancel = Change::Cancel { message: None };
+        let cancel = Change::cancel(None);
         let priority = Change::Update(Update { priority: Some(1), ..Update::default() });
         for (change, holds) in [(cancel, true), (priority, false)] {
             let broker = Shared::new(Arc::new(TokioClock::new()));

@@ -104,11 +104,8 @@ impl Publisher {
             Some((Subject::of_run(id, run, state), event(place, run_ms(run, now))))
         }));
         let has_ended = |job: &Job| ids.clone().zip(&settled.runs).any(|(id, run)| id == job.id && run.is_some());
-        let copies = settled.entries.iter().filter_map(|entry| match entry {
-            OutboxEntry::Moved(job, copy) if has_ended(job) => Some(&**copy),
-            _ => None,
-        });
-        self.observe_jobs(copies, |_| Observation::Pushed);
+        let new = settled.entries.iter().filter(|entry| has_ended(entry.job())).flat_map(OutboxEntry::successors);
+        self.observe_jobs(new, |_| Observation::Pushed);
     }
 
     pub(in crate::engine) async fn subscribe(&self, filter: Filter) -> Result<Subscription, Error> {

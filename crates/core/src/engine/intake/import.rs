@@ -5,6 +5,7 @@
 //! beyond the imported ones.
 
 use super::push::{TRIES, conflict};
+use crate::api::check_follow_ups;
 use crate::clock::Millis;
 use crate::engine::admission::{Admitted, Producer};
 use crate::engine::intake::Intake;
@@ -71,6 +72,7 @@ impl Intake {
     /// The job as recorded here.
     fn place(&self, mut job: Job, now: Millis) -> Result<Job, Error> {
         check_whole(&job, now)?;
+        check_follow_ups(job.options(), now, self.options.payload_bytes_max)?;
         self.options.check_target(job.options().target.as_deref())?;
         self.admit_names(&job)?;
         rules::unlease(&mut job, now);

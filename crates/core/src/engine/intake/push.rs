@@ -1,6 +1,7 @@
 //! Push: jobs are checked, get ids and [permits](crate::engine::queues::Gate), and are [admitted](crate::engine::admission); then
 //! repeats and held keys are resolved. A job without a permit is only looked up: a repeat and a conflict need none.
 
+use crate::api::check_follow_ups;
 use crate::clock::Millis;
 use crate::engine::admission::{Admitted, Producer};
 use crate::engine::intake::Intake;
@@ -10,6 +11,7 @@ use crate::json::Span;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob, OnConflict};
+use crate::model::options::JobOptions;
 use crate::model::retry::WhenExhausted;
 use crate::ports::{Change, Detail, Edit, Edited, OutboxEntry, Outcomes};
 use crate::request::{Answers, PushOutcome, Pushed, WhenFull};
@@ -181,22 +183,41 @@ impl Intake {
     /// The job to record, if it is within all limits.
     pub(in crate::engine) fn accept(&self, new: &NewJob, id: JobId, created_at: Millis) -> Result<Job, Error> {
         let job = new.accept(id, created_at, self.options.payload_bytes_max)?;
-        self.options.check_target(job.options().target.as_deref())?;
-        if job.options().target.is_some() && self.settings.of(&job.queue).target.is_none() {
-            let expected = "left out, because the queue has no target in its settings: its jobs are handed to workers";
-            return Err(Error::invalid("target", expected, format!("one, for the queue {:?}", job.queue)));
-        }
+        check_follow_ups(job.options(), created_at, self.options.payload_bytes_max)?;
+        self.check_target_of(&job.queue, job.options())?;
         Ok(job)
+    }
+
+    /// Whether a job with these options may have its target in this queue, and the jobs that follow it theirs.
+    fn check_target_of(&self, queue: &str, options: &JobOptions) -> Result<(), Error> {
+        self.options.check_target(options.target.as_deref())?;
+        if options.target.is_some() && self.settings.of(queue).target.is_none() {
+            let expected = "left out, because the queue has no target in its settings: its jobs are handed to workers";
+            return Err(Error::invalid("target", expected, format!("one, for the queue {queue:?}")));
+        }
+        options.all_follow_ups().try_for_each(|next| {
+            let next = NewJob::try_from(next)?;
+            self.check_target_of(&next.queue, &next.options)
+        })
     }
 
     /// Counts the names of the queues that this job makes. Rows of the inbox are written by who has the database, and schedules
     /// have a bound of their own; their queues are counted once they are there.
     pub(super) fn admit_names(&self, job: &Job) -> Result<(), Error> {
         self.settings.names.admit(&job.queue)?;
-        match &job.options().retry.when_exhausted {
-            Some(WhenExhausted::Move(queue)) => self.settings.names.admit(queue),
-            _ => Ok(()),
+        self.admit_names_of(job.options())
+    }
+
+    fn admit_names_of(&self, options: &JobOptions) -> Result<(), Error> {
+        if let Some(WhenExhausted::Move(queue)) = &options.retry.when_exhausted {
+            self.settings.names.admit(queue)?;
         }
+        for follow_up in options.all_follow_ups() {
+            let job = NewJob::try_from(follow_up)?;
+            self.settings.names.admit(&job.queue)?;
+            self.admit_names_of(&job.options)?;
+        }
+        Ok(())
     }
 
     /// The jobs that pushes made before, by their ids.

@@ -34,7 +34,7 @@ use crate::limits::{STEP_JOBS_MAX, TICK_AHEAD_MS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Job, OnConflict, State};
 use crate::model::name::OF_ENGINE;
-use crate::ports::{Detail, Find, OutboxEntry, Outcomes, PutIf, Selector, Window};
+use crate::ports::{Detail, Find, Outcomes, PutIf, Selector, Window};
 use crate::request::{PushOutcome, Pushed};
 use crate::schedule::{LastTick, Overlap, Schedule, TickOutcome, tag};
 use std::sync::Arc;
@@ -276,7 +276,7 @@ impl Schedules {
         }
         let entries = self.broker.outcomes(Outcomes::Of(id)).await?;
         if let Some(entry) = entries.last() {
-            return Ok(entry.job().is_pending() && !matches!(entry, OutboxEntry::Removed(_)));
+            return Ok(entry.job().is_pending() && !entry.removes());
         }
         let row = self.ledger.get(&[id]).await?.pop().flatten();
         Ok(row.is_some_and(|row| row.is_pending()))

@@ -64,7 +64,7 @@ impl Search {
         let row = self.ledger.get(&[id]).await?.pop().flatten().ok_or(Error::NotFound(id))?;
         if row.is_pending() && !self.broker.is_ledger() && self.broker.backlog() > 0 {
             let entries = self.broker.outcomes(Outcomes::Of(id)).await?;
-            if entries.iter().any(|entry| matches!(entry, OutboxEntry::Removed(_))) {
+            if entries.iter().any(OutboxEntry::removes) {
                 return Err(Error::NotFound(id));
             }
         }
@@ -116,7 +116,7 @@ impl Search {
     /// moved.
     async fn first_place(&self, query: &Query, limit: usize, found: &mut Vec<Job>) -> Result<Cursor, Error> {
         if !query.is_ended() {
-            self.find_copies(query, limit, found).await?;
+            self.find_successors(query, limit, found).await?;
         }
         if query.is_ended() && !self.find_unrecorded(query, limit, found).await? {
             return Ok(Cursor::All(None));
@@ -141,10 +141,10 @@ impl Search {
     }
 
     /// Copies that rules have moved and the ledger does not know yet.
-    async fn find_copies(&self, query: &Query, limit: usize, found: &mut Vec<Job>) -> Result<(), Error> {
+    async fn find_successors(&self, query: &Query, limit: usize, found: &mut Vec<Job>) -> Result<(), Error> {
         let now = self.broker.now();
-        let copies = self.unrecorded().await?.copies.into_values();
-        found.extend(copies.filter(|copy| query.fits(copy, now)).take(limit));
+        let new = self.unrecorded().await?.successors.into_values();
+        found.extend(new.filter(|job| query.fits(job, now)).take(limit));
         Ok(())
     }
 

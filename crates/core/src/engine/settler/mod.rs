@@ -7,6 +7,7 @@ use crate::clock::Millis;
 use crate::engine::base::Base;
 use crate::engine::consumers::Consumers;
 use crate::engine::events::Publisher;
+use crate::engine::follow_ups::FollowUps;
 use crate::engine::ids::Ids;
 use crate::engine::metrics::Metrics;
 use crate::engine::observation::Observation;
@@ -39,6 +40,7 @@ const LEDGER_WAIT: Duration = Duration::from_secs(5);
 pub(in crate::engine) struct Settler {
     broker: Arc<dyn Broker>,
     ledger: Arc<dyn Ledger>,
+    follow_ups: Arc<FollowUps>,
     recorder: Arc<Recorder>,
     publisher: Arc<Publisher>,
     consumers: Arc<Consumers>,
@@ -53,6 +55,7 @@ pub(in crate::engine) struct Settler {
 impl Settler {
     pub(in crate::engine) fn new(
         base: &Base,
+        follow_ups: Arc<FollowUps>,
         recorder: Arc<Recorder>,
         consumers: Arc<Consumers>,
         ids: Arc<Ids>,
@@ -62,6 +65,7 @@ impl Settler {
         Self {
             broker: stores.broker.clone(),
             ledger: stores.ledger.clone(),
+            follow_ups,
             recorder,
             publisher: publisher.clone(),
             consumers,
@@ -172,7 +176,7 @@ impl Settler {
         let ends: Vec<Option<(Receipt, Stage)>> =
             settles.iter().map(|settle| Some((settle.receipt, settle.decision.end()?))).collect();
         let memory = self.broker.reading().memory;
-        let mut settled = self.metrics.stores.settle.time(self.broker.settle(settles)).await?;
+        let mut settled = self.metrics.stores.settle.time(self.follow_ups.settle(settles)).await?;
         let ids = answers.iter().flatten().map(|receipt| receipt.id);
         self.publisher.observe_settled(&ids, &settled, |place, ms| events[place](ms));
         self.consumers.workers.ended(answers.iter().flatten().copied());
@@ -301,7 +305,9 @@ impl Settler {
         let retry = self.retry_rule(job);
         let (now, copy_id) = (self.broker.now(), self.copy_id(&retry).await?);
         let mut decision = self.wait_in_full(rule(&retry, now, copy_id), now);
-        if let Decision::Finish(Finish { successor: Some(copy), .. }) = &mut decision {
+        if let Decision::Finish(Finish { successors, .. }) = &mut decision
+            && let Some(copy) = successors.first_mut()
+        {
             // Only a copy needs the whole job. Nobody changes it while the job is leased.
             let whole = self.broker.get(&[job.id], Detail::Whole).await?.pop().flatten();
             let Some(whole) = whole.filter(|whole| whole.receipt() == job.receipt()) else { return Ok(None) };
@@ -352,10 +358,10 @@ impl Settler {
 
 /// Logs jobs that were given up, and why.
 pub(in crate::engine) fn log_end(job: &Job, decision: &Decision) {
-    if let Decision::Finish(Finish { stage: Stage::Failed, message, error: Some(error), drop, successor, .. }) =
+    if let Decision::Finish(Finish { stage: Stage::Failed, message, error: Some(error), drop, successors, .. }) =
         decision
     {
-        let moved_to = successor.as_ref().map(|job| job.queue.as_ref());
+        let moved_to = successors.first().map(|job| job.queue.as_ref());
         let (id, queue, message) = (job.id, &job.queue, logged(message.as_ref().unwrap_or(&error.message)));
         tracing::warn!(%id, %queue, attempt = job.attempt, dropped = drop, moved_to, %message, "a job has failed");
     } else if let Decision::Again(again) = decision

@@ -7,14 +7,14 @@ use crate::model::options::JobOptions;
 use crate::model::retry::Retry;
 use crate::ports::{Broker, Change, Edit, Edited, Extended, OutboxEntry, Put, Queues, Room, Update};
 use crate::rules::{Again, Decision, Finish};
-use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, edit, finish, id, job, success};
+use crate::testing::fixtures::{QUEUE, T0, again, cancel, due, edit, finish, followed, id, job, success};
 use std::sync::Arc;
 
 /// Ready or scheduled: it ends, with the message, and is no longer handed out.
 pub async fn a_waiting_job_is_cancelled(s: Subject) {
     s.hold(&[job(1), due(2, T0 + 500)]).await;
     for n in [1, 2] {
-        let change = Change::Cancel { message: Some("not needed".into()) };
+        let change = Change::cancel(Some("not needed".into()));
         let (edited, entries) = s.edit_with_entries(edit(id(n), change)).await;
         let Edited::Changed(job) = edited else { panic!("{edited:?}") };
         assert_eq!((job.stage, job.finished_at), (Stage::Cancelled, Some(Timestamp(T0))));
@@ -47,7 +47,7 @@ pub async fn a_running_job_is_not_updated(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
     let update = Change::Update(Update { priority: Some(1), ..Update::default() });
-    for change in [update, Change::Delete, Change::Expire] {
+    for change in [update, Change::Delete, Change::expire()] {
         assert_eq!(s.edit(id(1), change).await, Edited::Running(running.clone()));
     }
     assert!(s.outcomes().await.is_empty());
@@ -232,7 +232,7 @@ pub async fn the_version_of_a_finished_job_is_compared(s: Subject) {
     let ended = s.get(id(1)).await.expect("its end is noted");
     let unfit = Edited::Unfit { id: id(1), state: State::Succeeded };
     let replace = Change::Replace(Arc::new(job(2)));
-    for change in [cancel(), Change::Update(Update::default()), replace, Change::Expire] {
+    for change in [cancel(), Change::Update(Update::default()), replace, Change::expire()] {
         let of = |version| Edit { version: Some(version), ..edit(id(1), change.clone()) };
         assert_eq!(s.edit_with_entries(of(before.version)).await.0, Edited::Mismatch(ended.clone()), "{change:?}");
         assert_eq!(s.edit_with_entries(of(ended.version)).await.0, unfit, "{change:?}");
@@ -272,10 +272,10 @@ pub async fn a_late_job_is_expired_by_hand(s: Subject) {
     s.hold(&[Job { expires: Some(Span(100)), ..job(1) }, job(2)]).await;
     s.pass(100);
     for n in [1, 2] {
-        assert_eq!(s.edit(id(n), Change::Expire).await, Edited::Unfit { id: id(n), state: State::Ready });
+        assert_eq!(s.edit(id(n), Change::expire()).await, Edited::Unfit { id: id(n), state: State::Ready });
     }
     s.pass(1);
-    let edited = s.edit(id(1), Change::Expire).await;
+    let edited = s.edit(id(1), Change::expire()).await;
     assert!(matches!(&edited, Edited::Changed(job) if job.stage == Stage::Failed), "{edited:?}");
     assert_eq!(s.broker.expired(10).await.unwrap().unstarted, []);
     let counts = s.broker.counts(Queues::Named(vec![QUEUE.into()])).await.unwrap()[0].1;
@@ -356,4 +356,25 @@ pub async fn a_tombstone_lapses(s: Subject) {
     assert_eq!(s.bar(id(1), 1).await, []);
     s.pass(crate::limits::HOUR_MS);
     s.hold(&[job(1)]).await;
+}
+
+/// Those of a waiting job that others follow: without them nothing happens.
+pub async fn an_edit_that_ends_a_job_needs_what_follows(s: Subject) {
+    let expires = |n| Job { expires: Some(Span(1)), ..followed(n) };
+    s.hold(&[followed(1), expires(2)]).await;
+    s.pass(10);
+    for (n, change) in [(1, cancel()), (2, Change::expire())] {
+        let refused = s.edit_with_entries(edit(id(n), change.clone())).await;
+        assert!(
+            matches!(&refused, (Edited::Undecided(job), entries) if job.id == id(n) && entries.is_empty()),
+            "{refused:?}"
+        );
+        let whole = change.followed_by(vec![job(n + 10)]);
+        let (edited, entries) = s.edit_with_entries(edit(id(n), whole.clone())).await;
+        assert!(matches!(&edited, Edited::Changed(job) if !job.is_pending()), "{edited:?}");
+        assert!(entries.iter().any(|entry| entry.successors() == [job(n + 10)]), "{entries:?}");
+        assert!(!matches!(s.edit(id(n), whole).await, Edited::Changed(_)), "a repeat makes nothing new");
+    }
+    let noted = s.outcomes().await;
+    assert_eq!(noted.iter().map(|entry| entry.successors().len()).sum::<usize>(), 2, "{noted:?}");
 }

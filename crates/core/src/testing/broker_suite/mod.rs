@@ -257,6 +257,7 @@ macro_rules! broker_suite {
                 a_waiting_job_is_cancelled a_running_job_is_asked_to_stop a_running_job_is_not_updated
                 a_cancelled_run_can_succeed a_cancelled_run_does_not_go_on an_update_moves_a_job
                 an_update_keeps_what_it_does_not_name a_replaced_job_starts_anew an_edit_of_another_version_changes_nothing
+                an_edit_that_ends_a_job_needs_what_follows
                 two_edits_at_once_are_both_made of_edits_of_one_version_one_is_made a_finished_job_is_unfit
                 the_version_of_a_finished_job_is_compared a_deleted_job_is_gone a_removed_job_is_not_edited_behind_its_entry
                 a_late_job_is_expired_by_hand
@@ -318,7 +319,8 @@ macro_rules! broker_suite {
             }
             settles {
                 success_ends_a_job a_failure_is_kept_with_its_error a_job_goes_on_later a_stale_receipt_changes_nothing
-                an_end_is_answered_again a_release_keeps_the_place a_moved_job_leaves_both a_dropped_job_leaves_nothing
+                an_end_is_answered_again a_release_keeps_the_place a_moved_job_leaves_both
+                an_end_that_others_follow_needs_them a_cancel_that_comes_before_an_end_changes_what_follows a_dropped_job_leaves_nothing
                 the_end_of_a_dropped_job_is_answered_again
                 what_is_to_be_taken_is_let_alone a_decision_from_a_reading_loses_against_an_extension
                 a_decision_from_a_reading_loses_against_a_cancellation a_cancelled_run_leaves_no_copy

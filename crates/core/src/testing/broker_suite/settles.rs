@@ -3,11 +3,13 @@
 use super::Subject;
 use crate::json::Timestamp;
 use crate::limits::LEASE_MS_DEFAULT;
-use crate::model::id::Receipt;
+use crate::model::id::{JobId, Receipt};
 use crate::model::job::{AttemptError, Job, Stage, State};
 use crate::ports::{Broker, Change, Detail, Edited, Extended, Lease, OutboxEntry, Run, Settle, Settled, Update};
 use crate::rules::{Again, Decision, Finish};
-use crate::testing::fixtures::{QUEUE, T0, again, cancel, finish, id, job, reserve, reserve_from, success, take};
+use crate::testing::fixtures::{
+    QUEUE, T0, again, cancel, finish, followed, id, job, reserve, reserve_from, success, take,
+};
 
 /// It is no longer handed out, and its entry has its full final state.
 pub async fn success_ends_a_job(s: Subject) {
@@ -114,13 +116,67 @@ pub async fn a_moved_job_leaves_both(s: Subject) {
     s.hold(&[job(1)]).await;
     let running = s.one().await;
     let copy = Job { queue: "dead".into(), ..job(2) };
-    let moved = Finish { successor: Some(Box::new(copy.clone())), ..Finish::new(Stage::Failed) };
+    let moved = Finish { successors: vec![copy.clone()], ..Finish::new(Stage::Failed) };
     let settled = s.settled(running.receipt(), Decision::Finish(moved)).await;
     assert_eq!(settled.states, [Some(State::Failed)]);
-    let [OutboxEntry::Moved(failed, successor)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
-    assert_eq!((failed.id, failed.stage, successor.as_ref()), (id(1), Stage::Failed, &copy));
-    assert!(matches!(&s.outcomes().await[..], [OutboxEntry::Moved(..)]));
+    let [OutboxEntry::Followed(failed, successors)] = &settled.entries[..] else { panic!("{:?}", settled.entries) };
+    assert_eq!(
+        (failed.job().id, failed.job().stage, &successors[..]),
+        (id(1), Stage::Failed, std::slice::from_ref(&copy))
+    );
+    assert!(matches!(&s.outcomes().await[..], [OutboxEntry::Followed(..)]));
     assert_eq!(s.get(id(2)).await, None);
+}
+
+/// Without the jobs that are to begin with it nothing happens, and the lease goes on. A broker that leaves them out would lose them.
+pub async fn an_end_that_others_follow_needs_them(s: Subject) {
+    s.hold(&[followed(1), followed(2), followed(3), followed(4)]).await;
+    let next = |n: u64| Job { queue: "next".into(), ..job(n) };
+    let with = |stage, n| Decision::Finish(Finish { successors: vec![next(n)], ..Finish::new(stage) });
+    let result = Some((*b"done").into());
+    for (n, end) in [
+        Decision::Finish(Finish { result, ..Finish::new(Stage::Succeeded) }),
+        success(),
+        finish(Stage::Failed),
+        finish(Stage::Cancelled),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let running = s.one().await;
+        let (receipt, stage) = (running.receipt(), end.end().unwrap());
+        let refused = s.settled(receipt, end.clone()).await;
+        assert_eq!((refused.states.as_slice(), refused.entries.len()), (&[None][..], 0), "{end:?}");
+        assert!(matches!(&refused.undecided[..], [(0, settle)] if settle.decision == end), "{refused:?}");
+        assert_eq!(s.get(running.id).await, Some(running), "its lease goes on");
+        let n = n as u64 + 10;
+        let settled = s.settled(receipt, with(stage, n)).await;
+        assert_eq!((settled.states[0], settled.undecided.len()), (stage.end_state(), 0));
+        let [entry] = &settled.entries[..] else { panic!("{settled:?}") };
+        assert_eq!((entry.job().stage, entry.successors()), (stage, &[next(n)][..]));
+        assert_eq!(s.settle(receipt, with(stage, n + 10)).await, stage.end_state(), "a repeat makes nothing new");
+    }
+    let mut noted: Vec<JobId> = s.outcomes().await.iter().flat_map(OutboxEntry::successors).map(|job| job.id).collect();
+    noted.sort_unstable();
+    assert_eq!(noted, [10, 11, 12, 13].map(id));
+}
+
+/// The worker did not know of the cancel when it gave the job back. Another attempt is no end, so it needs no jobs.
+pub async fn a_cancel_that_comes_before_an_end_changes_what_follows(s: Subject) {
+    s.hold(&[followed(1)]).await;
+    let running = s.one().await;
+    assert_eq!(s.settle(running.receipt(), again(&running, T0)).await, Some(State::Ready));
+    let running = s.one().await;
+    assert!(matches!(s.edit(id(1), cancel()).await, Edited::CancelAsked(_)));
+    for decision in
+        [again(&running, T0), Decision::Finish(Finish { successors: vec![job(2)], ..Finish::new(Stage::Failed) })]
+    {
+        let refused = s.settled(running.receipt(), decision).await;
+        assert_eq!((refused.states[0], refused.undecided.len()), (None, 1));
+    }
+    let cancelled = Decision::Finish(Finish { successors: vec![job(2)], ..Finish::new(Stage::Cancelled) });
+    let settled = s.settled(running.receipt(), cancelled).await;
+    assert_eq!((settled.states[0], settled.entries[0].successors()), (Some(State::Cancelled), &[job(2)][..]));
 }
 
 /// Only the entry that removes its record.
@@ -215,7 +271,7 @@ pub async fn a_decision_from_a_reading_loses_against_a_cancellation(s: Subject) 
 pub async fn a_cancelled_run_leaves_no_copy(s: Subject) {
     let failed = || Finish { crashes: Some(3), ..Finish::new(Stage::Failed) };
     let copy = Job { queue: "dead".into(), ..job(9) };
-    let ends = [failed(), Finish { drop: true, ..failed() }, Finish { successor: Some(Box::new(copy)), ..failed() }];
+    let ends = [failed(), Finish { drop: true, ..failed() }, Finish { successors: vec![copy], ..failed() }];
     for (n, end) in (1..).zip(ends) {
         s.hold(&[job(n)]).await;
         let running = s.one().await;

@@ -4,6 +4,7 @@ use super::Subject;
 use crate::clock::Millis;
 use crate::json::{Span, Timestamp};
 use crate::limits::BATCH_JOBS_MAX;
+use crate::model::follow_up::{FollowUp, Previous};
 use crate::model::id::JobId;
 use crate::model::job::{Job, NewJob, State};
 use crate::model::marks::Marks;
@@ -50,6 +51,9 @@ pub async fn a_live_job_is_seen_as_it_is(s: Subject) {
             target: Some(Target::Queue("mail".into()).into()),
             trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into()),
             meta: Some(Meta::from_iter([("tenant", "7"), ("user", "ä b")]).into()),
+            then: Some([FollowUp::from(&NewJob::new(*b"{}")), FollowUp::from(&NewJob::new(*b"\xff"))].into()),
+            otherwise: Some([FollowUp::from(&NewJob::new(*b"1"))].into()),
+            previous: Some(Previous::new(&job(2), State::Succeeded, Some(&b"[ 1 ]"[..].into()), None).into()),
             moves: 3,
             releases: 4,
             marks: Marks::from_iter([("parks", 2), ("hold_s", 50_000)]).shared(),

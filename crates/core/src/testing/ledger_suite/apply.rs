@@ -85,7 +85,7 @@ pub async fn what_has_ended_is_changed_by_no_entry(subject: Subject) {
     let stale = vec![
         OutboxEntry::Changed(later(&job(1))),
         OutboxEntry::Rewritten(Job { payload: Arc::from(b"new".as_slice()), ..later(&job(2)) }),
-        OutboxEntry::Moved(ended(&later(&job(3)), Stage::Failed), Box::new(copy(4, &job(3)))),
+        OutboxEntry::Changed(ended(&later(&job(3)), Stage::Failed)).followed_by(vec![copy(4, &job(3))]),
     ];
     ledger.apply(stale, WATERMARK).await.unwrap();
     assert_eq!(ledger.get(&[id(1), id(2), id(3)]).await.unwrap(), done.iter().cloned().map(Some).collect::<Vec<_>>());
@@ -107,7 +107,8 @@ pub async fn the_end_of_a_later_lease_replaces_that_of_an_earlier_one(subject: S
     apply(ledger, &[later(1), first(1), Job { epoch: NOW, ..later(2) }, Job { version: 99, ..later(3) }]).await;
     let rewritten = Job { payload: Arc::from(b"new".as_slice()), ..later(4) };
     let copy = copy(6, &tagged(5, &["t"]));
-    let moved = vec![OutboxEntry::Rewritten(rewritten.clone()), OutboxEntry::Moved(later(5), Box::new(copy.clone()))];
+    let moved =
+        vec![OutboxEntry::Rewritten(rewritten.clone()), OutboxEntry::Changed(later(5)).followed_by(vec![copy.clone()])];
     ledger.apply(moved, WATERMARK).await.unwrap();
     let rows = [later(1), first(2), first(3), rewritten, later(5), copy];
     assert_eq!(ledger.get(&(1..7).map(id).collect::<Vec<_>>()).await.unwrap(), rows.map(Some));
@@ -130,7 +131,7 @@ pub async fn the_end_of_a_later_lease_replaces_a_take(subject: Subject) {
 pub async fn what_an_edit_has_ended_stays(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
-    let edit = Edit { id: id(1), version: None, change: Change::Cancel { message: None } };
+    let edit = Edit { id: id(1), version: None, change: Change::cancel(None) };
     let edited = ledger.edit(vec![edit], NOW + 2, WATERMARK).await.unwrap();
     assert!(matches!(edited[..], [Edited::Changed(_)]), "{edited:?}");
     let cancelled = row(ledger, id(1)).await;
@@ -223,18 +224,40 @@ pub async fn a_moved_job_is_copied_once(subject: Subject) {
     let done = ended(&original, Stage::Failed);
     let copy = copy(2, &original);
     for _ in 0..2 {
-        ledger.apply(vec![OutboxEntry::Moved(done.clone(), Box::new(copy.clone()))], WATERMARK).await.unwrap();
+        ledger
+            .apply(vec![OutboxEntry::Changed(done.clone()).followed_by(vec![copy.clone()])], WATERMARK)
+            .await
+            .unwrap();
     }
     assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [Some(done), Some(copy)]);
     assert_eq!(found(ledger, all(Selector::Tag(text("t")))).await, [1, 2]);
     assert_eq!(pending(ledger, WATERMARK, 10).await, [2]);
 }
 
+/// A broker fell back to before the end, and the job ran again. Another kind of end begins other jobs.
+pub async fn the_end_of_a_second_run_begins_the_same_jobs_no_second_time(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[job(1), job(2)]).await;
+    for (n, first, second, begins) in
+        [(1, Stage::Succeeded, Stage::Succeeded, false), (2, Stage::Failed, Stage::Succeeded, true)]
+    {
+        // Brokers beside a ledger give even versions.
+        let end = Job { version: 4, ..ended(&job(n), first) };
+        let again = Job { version: end.version + 2, epoch: end.epoch + 1, stage: second, ..end.clone() };
+        let ends = [(end, 10 * n), (again.clone(), 10 * n + 1)];
+        let entries = ends.map(|(end, next)| OutboxEntry::Changed(end).followed_by(vec![copy(next, &job(n))]));
+        ledger.apply(entries.to_vec(), WATERMARK).await.unwrap();
+        assert_eq!(row(ledger, id(n)).await, Some(again));
+        assert!(row(ledger, id(10 * n)).await.is_some());
+        assert_eq!(row(ledger, id(10 * n + 1)).await.is_some(), begins);
+    }
+}
+
 /// When the copy has been removed since.
 pub async fn a_moved_job_comes_back_no_second_time(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
-    let moved = OutboxEntry::Moved(ended(&job(1), Stage::Failed), Box::new(copy(2, &job(1))));
+    let moved = OutboxEntry::Changed(ended(&job(1), Stage::Failed)).followed_by(vec![copy(2, &job(1))]);
     ledger.apply(vec![moved.clone()], WATERMARK).await.unwrap();
     ledger.apply(vec![OutboxEntry::Removed(copy(2, &job(1))), moved], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(2)).await, None);
@@ -247,7 +270,7 @@ pub async fn a_copy_whose_id_is_taken_gets_another_one_once(subject: Subject) {
     let other = Job { queue: text("dead"), ..job(2) };
     record(ledger, &[job(1), other.clone()]).await;
     let done = ended(&job(1), Stage::Failed);
-    let moved = |n| OutboxEntry::Moved(done.clone(), Box::new(copy(n, &job(1))));
+    let moved = |n| OutboxEntry::Changed(done.clone()).followed_by(vec![copy(n, &job(1))]);
     let apply = |entries| ledger.apply(entries, WATERMARK);
     assert_eq!(apply(vec![moved(2)]).await.unwrap(), [id(2)]);
     assert_eq!(ledger.get(&[id(1), id(2)]).await.unwrap(), [Some(job(1)), Some(other.clone())]);
@@ -266,7 +289,7 @@ pub async fn a_moved_job_survives_a_taken_key(subject: Subject) {
     record(ledger, &[keyed(1, "k"), taken]).await;
     let copy = copy(2, &keyed(1, "k"));
     let done = ended(&keyed(1, "k"), Stage::Failed);
-    ledger.apply(vec![OutboxEntry::Moved(done, Box::new(copy.clone()))], WATERMARK).await.unwrap();
+    ledger.apply(vec![OutboxEntry::Changed(done).followed_by(vec![copy.clone()])], WATERMARK).await.unwrap();
     assert_eq!(row(ledger, id(2)).await, Some(copy.clone()));
     // Its own end is recorded all the same, and leaves the key with the other.
     apply(ledger, &[again(&copy, NOW + 5)]).await;

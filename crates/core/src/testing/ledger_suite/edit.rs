@@ -12,7 +12,9 @@ use crate::model::retry::Retry;
 use crate::ports::{Change, Edit, Edited, Ledger, OutboxEntry, Queues, Recorded, Selector, Update};
 use std::sync::Arc;
 
-const CANCEL: Change = Change::Cancel { message: None };
+fn cancel() -> Change {
+    Change::cancel(None)
+}
 
 /// The job of an edit that was made; the row says the same.
 async fn changed(ledger: &dyn Ledger, edit: Edit) -> Job {
@@ -25,7 +27,7 @@ async fn changed(ledger: &dyn Ledger, edit: Edit) -> Job {
 pub async fn a_cancel_ends_a_waiting_job(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[keyed(1, "k"), job(2)]).await;
-    let cancelled = changed(ledger, change(&job(1), Change::Cancel { message: Some(text("no more")) })).await;
+    let cancelled = changed(ledger, change(&job(1), Change::cancel(Some(text("no more"))))).await;
     let expected = Job {
         stage: Stage::Cancelled,
         message: Some(text("no more")),
@@ -44,7 +46,7 @@ pub async fn a_cancel_takes_a_lost_lease_with_it(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1)]).await;
     apply(ledger, &[leased(&job(1))]).await;
-    let cancelled = changed(ledger, change(&job(1), CANCEL)).await;
+    let cancelled = changed(ledger, change(&job(1), cancel())).await;
     assert_eq!((cancelled.stage, cancelled.lease_until), (Stage::Cancelled, None));
     assert_eq!(row(ledger, id(1)).await.unwrap().lease_until, None);
 }
@@ -234,12 +236,12 @@ pub async fn an_expiry_only_where_not_started_in_time(subject: Subject) {
     record(ledger, &[late.clone(), early.clone(), tried.clone(), job(4)]).await;
     let tried = again(&tried, NOW);
     apply(ledger, std::slice::from_ref(&tried)).await;
-    let failed = changed(ledger, change(&late, Change::Expire)).await;
+    let failed = changed(ledger, change(&late, Change::expire())).await;
     assert_eq!((failed.stage, failed.finished_at), (Stage::Failed, Some(Timestamp(LATER))));
     assert!(failed.message.unwrap().starts_with("expired"));
     for job in [early, tried, job(4)] {
         let unfit = Edited::Unfit { id: job.id, state: State::Ready };
-        assert_eq!(edit(ledger, change(&job, Change::Expire)).await, unfit);
+        assert_eq!(edit(ledger, change(&job, Change::expire())).await, unfit);
         assert_eq!(row(ledger, job.id).await, Some(job));
     }
 }
@@ -248,7 +250,7 @@ pub async fn an_expiry_only_where_not_started_in_time(subject: Subject) {
 pub async fn a_change_that_does_not_fit_changes_nothing(subject: Subject) {
     let ledger = &*subject.ledger;
     let done = record_ended(ledger, &[job(1)], Stage::Succeeded).await.remove(0);
-    for change in [CANCEL, Change::Update(Update::default()), Change::Expire] {
+    for change in [cancel(), Change::Update(Update::default()), Change::expire()] {
         let unfit = Edited::Unfit { id: id(1), state: State::Succeeded };
         assert_eq!(edit(ledger, self::change(&done, change)).await, unfit);
     }
@@ -269,7 +271,7 @@ pub async fn a_version_must_match(subject: Subject) {
 
 /// For any change.
 pub async fn an_unknown_job_is_unknown(subject: Subject) {
-    for change in [CANCEL, Change::Delete, Change::Update(Update::default()), Change::RETRY, Change::Expire] {
+    for change in [cancel(), Change::Delete, Change::Update(Update::default()), Change::RETRY, Change::expire()] {
         assert_eq!(edit(&*subject.ledger, self::change(&job(1), change)).await, Edited::Unknown);
     }
 }
@@ -278,7 +280,8 @@ pub async fn an_unknown_job_is_unknown(subject: Subject) {
 pub async fn edits_of_one_job_follow_each_other(subject: Subject) {
     let ledger = &*subject.ledger;
     record(ledger, &[job(1), job(2)]).await;
-    let edits = [CANCEL, CANCEL, Change::RETRY, Change::Delete, CANCEL].map(|change| self::change(&job(1), change));
+    let edits =
+        [cancel(), cancel(), Change::RETRY, Change::Delete, cancel()].map(|change| self::change(&job(1), change));
     let edited = ledger.edit(edits.to_vec(), LATER, WATERMARK).await.unwrap();
     let kinds: Vec<_> = edited
         .iter()
@@ -298,7 +301,7 @@ pub async fn versions_of_edits_are_odd(subject: Subject) {
     let ledger = &*subject.ledger;
     let handed_back = Job { version: 500, ..job(1) };
     record(ledger, std::slice::from_ref(&handed_back)).await;
-    let cancelled = changed(ledger, change(&handed_back, CANCEL)).await;
+    let cancelled = changed(ledger, change(&handed_back, cancel())).await;
     assert_eq!(cancelled.version, 501);
     assert_eq!(changed(ledger, change(&handed_back, Change::RETRY)).await.version, 503);
 }
@@ -322,4 +325,22 @@ pub async fn edits_at_once_are_made_one_after_the_other(subject: Subject) {
     );
     let made = [a, b, c].into_iter().filter(|edited| matches!(edited, Edited::Changed(_))).count();
     assert_eq!(made, 1);
+}
+
+/// In one step. With an id that another job has, nothing happens.
+pub async fn what_follows_a_cancel_is_recorded_with_it(subject: Subject) {
+    let ledger = &*subject.ledger;
+    record(ledger, &[followed(1), followed(2), job(3)]).await;
+    let next = |n: u64| Job { queue: text("next"), ..job(n) };
+    let with = |n: u64, new: &[u64]| change(&followed(n), cancel().followed_by(new.iter().map(|&n| next(n)).collect()));
+    for refused in [change(&followed(1), cancel()), with(1, &[4, 3])] {
+        assert!(matches!(edit(ledger, refused).await, Edited::Undecided(row) if row == followed(1)));
+        assert_eq!((row(ledger, id(1)).await, row(ledger, id(4)).await), (Some(followed(1)), None));
+    }
+    changed(ledger, with(1, &[4, 5])).await;
+    assert_eq!((row(ledger, id(4)).await, row(ledger, id(5)).await), (Some(next(4)), Some(next(5))));
+    assert!(!matches!(edit(ledger, with(1, &[6])).await, Edited::Changed(_)), "a repeat makes nothing new");
+    assert_eq!(row(ledger, id(6)).await, None);
+    let counted = ledger.tallies(Queues::Named(vec![text("next")])).await.unwrap();
+    assert_eq!(counted.iter().map(|(_, tally)| tally.pending).sum::<u64>(), 2);
 }

@@ -92,7 +92,7 @@ pub async fn a_row_that_moves_is_not_missed(subject: Subject) {
     let is_over = AtomicBool::new(false);
     let moves = async {
         while !is_over.load(Ordering::Relaxed) {
-            for change in [Change::Cancel { message: None }, Change::RETRY] {
+            for change in [Change::cancel(None), Change::RETRY] {
                 let edited = edit(ledger, Edit { id: id(1), version: None, change }).await;
                 assert!(matches!(edited, Edited::Changed(_)), "{edited:?}");
             }

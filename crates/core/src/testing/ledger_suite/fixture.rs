@@ -9,6 +9,7 @@ use crate::model::job::{Job, NewJob, Stage};
 use crate::model::progress::Progress;
 use crate::model::target::Target;
 use crate::ports::{BUCKET_MS, Change, Edit, Edited, Find, Ledger, OutboxEntry, Page, Recorded, Selector, Window};
+use crate::testing::fixtures;
 use std::sync::Arc;
 
 /// The time of tests: a multiple of [`BUCKET_MS`].
@@ -33,6 +34,11 @@ pub fn job_with(n: u64, set: impl FnOnce(&mut Job)) -> Job {
     let mut job = job(n);
     set(&mut job);
     job
+}
+
+/// The n-th job, which others follow when it succeeds, and when it does not.
+pub fn followed(n: u64) -> Job {
+    job_with(n, |job| job.options.clone_from(&fixtures::followed(n).options))
 }
 
 /// The n-th job, holding a key.

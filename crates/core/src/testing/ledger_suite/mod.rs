@@ -80,7 +80,7 @@ macro_rules! ledger_suite {
     ($subject:ident) => {
         $crate::ledger_suite! { $subject:
             edit: [
-                a_cancel_ends_a_waiting_job, a_cancel_takes_a_lost_lease_with_it, a_delete_removes_row_and_tags,
+                a_cancel_ends_a_waiting_job, a_cancel_takes_a_lost_lease_with_it, what_follows_a_cancel_is_recorded_with_it, a_delete_removes_row_and_tags,
                 an_update_gives_new_values, an_update_sets_a_new_bucket, a_replaced_job_starts_anew, a_retry_starts_over_and_keeps_errors,
                 a_retry_holds_the_key_again, a_retry_of_a_taken_key_names_the_holder, a_waiting_job_that_is_due_now_keeps_its_key,
                 an_expiry_only_where_not_started_in_time,
@@ -98,7 +98,7 @@ macro_rules! ledger_suite {
                 what_an_edit_has_ended_stays,
                 an_entry_of_an_unknown_job_is_nothing,
                 a_final_entry_frees_the_key, a_job_that_waits_again_keeps_its_key, a_rewritten_job_has_new_payload_and_tags, a_rewritten_job_has_new_options, releases_are_counted_by_any_entry,
-                a_moved_job_is_copied_once, a_moved_job_comes_back_no_second_time, a_moved_job_survives_a_taken_key,
+                a_moved_job_is_copied_once, the_end_of_a_second_run_begins_the_same_jobs_no_second_time, a_moved_job_comes_back_no_second_time, a_moved_job_survives_a_taken_key,
                 a_copy_whose_id_is_taken_gets_another_one_once,
                 a_removed_job_is_gone, a_removal_of_an_older_version_is_nothing, entries_of_one_job_in_disorder,
             ]
@@ -121,6 +121,7 @@ macro_rules! ledger_suite {
             record: [
                 blocks_of_ids_never_overlap, a_job_comes_back_as_it_was, a_job_that_has_ended_comes_back, extreme_values_come_back, a_repeat_is_told_and_changes_nothing,
                 a_held_key_names_its_holder, what_a_push_would_meet_is_known, an_origin_names_the_job_of_the_first_push, a_batch_with_origins_may_be_repeated,
+                a_repeat_beside_a_job_that_takes_its_key_is_known,
                 concurrent_pushes_of_one_origin_make_one_job, a_key_is_held_within_a_batch, keys_of_other_queues_are_free,
                 a_repeat_within_a_batch, every_kind_of_job_in_bulk, numbers_beyond_63_bits_are_refused, a_bad_batch_hurts_no_other,
                 an_empty_batch, many_at_once, concurrent_keys_have_one_winner,

@@ -5,8 +5,9 @@ use super::fixture::*;
 use crate::api::Span;
 use crate::json::Timestamp;
 use crate::limits::DAY_MS;
+use crate::model::follow_up::{FollowUp, Previous};
 use crate::model::id::sequence_at;
-use crate::model::job::{AttemptError, Job, KeyUntil, NewJob, Stage};
+use crate::model::job::{AttemptError, Job, KeyUntil, NewJob, Stage, State};
 use crate::model::marks::Marks;
 use crate::model::meta::Meta;
 use crate::model::options::JobOptions;
@@ -54,6 +55,9 @@ pub async fn a_job_comes_back_as_it_was(subject: Subject) {
             target: target(),
             trace: Some(text(TRACE)),
             meta: Some(Meta::from_iter([("tenant", "7"), ("user", "ä b")]).into()),
+            then: Some([FollowUp::from(&NewJob::new(*b"{}"))].into()),
+            otherwise: Some([FollowUp::from(&NewJob::new(*b"\xff"))].into()),
+            previous: Some(Previous::new(&job.clone(), State::Failed, None, Some(text("why"))).into()),
             moves: 2,
             releases: 3,
             marks,
@@ -201,6 +205,15 @@ pub async fn what_a_push_would_meet_is_known(subject: Subject) {
     apply(ledger, &[ended(&first, Stage::Failed)]).await;
     assert_eq!(ledger.known(&[keyed(5, "k"), with(8, "o", "k")]).await.unwrap(), [None, known]);
     assert_eq!(ledger.get(&[id(2), id(3), id(5)]).await.unwrap(), [None, None, None]);
+}
+
+/// The other one is new, and comes first.
+pub async fn a_repeat_beside_a_job_that_takes_its_key_is_known(subject: Subject) {
+    let ledger = &*subject.ledger;
+    let of_push = |n| Job { origin: Some(text("push")), ..keyed(n, "k") };
+    let first = record_ended(ledger, &[of_push(1)], Stage::Succeeded).await.remove(0);
+    let recorded = ledger.record(vec![keyed(2, "k"), of_push(3)], WATERMARK).await.unwrap();
+    assert_eq!(recorded, [Recorded::Created, Recorded::Known(first.id)]);
 }
 
 /// Also among many jobs without other options, and within a batch.

@@ -41,7 +41,7 @@ pub async fn rows_are_counted_by_queue(subject: Subject) {
     let other = |n| job_with(n, |job| job.queue = text("other"));
     record(ledger, &[job(1), job(2), job(3), other(4)]).await;
     apply(ledger, &[ended(&job(1), Stage::Succeeded), ended(&job(2), Stage::Failed), leased(&job(3))]).await;
-    edit(ledger, change(&other(4), Change::Cancel { message: None })).await;
+    edit(ledger, change(&other(4), Change::cancel(None))).await;
     let totals = Totals { pushed: 3, succeeded: 1, failed: 1, cancelled: 0 };
     let default = Tally { pending: 1, succeeded: 1, failed: 1, cancelled: 0, totals };
     let totals = Totals { pushed: 1, cancelled: 1, ..Totals::default() };
@@ -84,7 +84,7 @@ pub async fn totals_only_grow(subject: Subject) {
     let first = ended(&job(1), Stage::Succeeded);
     for _ in 0..2 {
         apply(ledger, std::slice::from_ref(&first)).await;
-        edit(ledger, change(&job(2), Change::Cancel { message: None })).await;
+        edit(ledger, change(&job(2), Change::cancel(None))).await;
     }
     assert_eq!(totals(ledger).await, [5, 1, 0, 1]);
 
@@ -116,7 +116,7 @@ pub async fn totals_only_grow(subject: Subject) {
     let elsewhere = job_with(8, |job| job.queue = text("elsewhere"));
     record(ledger, std::slice::from_ref(&elsewhere)).await;
     for _ in 0..2 {
-        let moved = OutboxEntry::Moved(ended(&elsewhere, Stage::Failed), Box::new(job(9)));
+        let moved = OutboxEntry::Changed(ended(&elsewhere, Stage::Failed)).followed_by(vec![job(9)]);
         ledger.apply(vec![moved], WATERMARK).await.unwrap();
     }
     assert_eq!(totals(ledger).await, [8, 2, 3, 1]);
@@ -279,7 +279,7 @@ async fn step(subject: &Subject, model: &mut BTreeMap<JobId, Job>, random: &mut 
         }
         (6, Some(job)) => {
             let change = match below(3) {
-                0 => Change::Cancel { message: None },
+                0 => Change::cancel(None),
                 1 => Change::RETRY,
                 _ => Change::Delete,
             };

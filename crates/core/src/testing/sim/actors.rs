@@ -10,6 +10,7 @@ use crate::engine::{
 };
 use crate::json::Timestamp;
 use crate::limits::{HOUR_MS, INSTANT_MS_MIN, MINUTE_MS, SECOND_MS};
+use crate::model::follow_up::FollowUp;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, KeyUntil, NewJob, OnConflict, State};
 use crate::model::options::JobOptions;
@@ -128,11 +129,25 @@ impl Actor {
             key_until: *random.of(&[KeyUntil::Finished, KeyUntil::Started]),
             tags: vec![Arc::from(format!("tag-{}", random.within(0..5)))],
             lease: Some(Span(random.within(1..5) * SECOND_MS)),
-            options: if random.percent(50) { retry.into() } else { JobOptions::default() },
+            options: Self::options(random, retry),
             expires: random.percent(10).then(|| random.within(1..60) * SECOND_MS).map(Span),
             queue: self.queue(),
             ..NewJob::new(number.to_be_bytes())
         }
+    }
+
+    fn options(random: &mut Random, retry: Retry) -> JobOptions {
+        // A copy in another queue would have what follows.
+        let may_lead = !matches!(retry.when_exhausted, Some(WhenExhausted::Move(_)));
+        let mut list = |kind: &str| {
+            let lease = Some(Span(2 * SECOND_MS));
+            let next = NewJob { kind: kind.into(), queue: QUEUES[0].into(), lease, ..NewJob::new(*b"next") };
+            let count = if may_lead && random.percent(30) { random.within(1..3) } else { 0 };
+            (count > 0).then(|| (0..count).map(|_| FollowUp::from(&next)).collect())
+        };
+        let (then, otherwise) = (list("then"), list("otherwise"));
+        let options: JobOptions = if random.percent(50) { retry.into() } else { JobOptions::default() };
+        JobOptions { then, otherwise, ..options }
     }
 
     pub(super) async fn push_for_ever(mut self) {

@@ -394,6 +394,43 @@ impl History {
             self.blame(id, "at the end", vec![blame], at);
         }
         self.check_instants(rows.values(), at);
+        self.check_follow_ups(ledger, at);
+    }
+
+    /// Each end has begun what the job names for it, once.
+    fn check_follow_ups(&mut self, ledger: &ModelLedger, at: At) {
+        let all = ledger.all();
+        let mut begun: BTreeMap<(JobId, &str), usize> = BTreeMap::new();
+        let previous = |job: &Job| job.options().previous.as_ref().map(|previous| (previous.id, previous.state.word()));
+        all.iter().filter_map(previous).for_each(|end| *begun.entry(end).or_default() += 1);
+        let mut blames = Vec::new();
+        for job in &all {
+            let of = |state: State| begun.get(&(job.id, state.word())).copied().unwrap_or(0);
+            let revivals = self.jobs.get(&job.id).map_or(0, |known| known.revivals) as usize;
+            let (then, otherwise) = (job.follow_ups(Stage::Succeeded).len(), job.follow_ups(Stage::Failed).len());
+            let (succeeded, ended) = (of(State::Succeeded), of(State::Failed) + of(State::Cancelled));
+            // After a retry by hand a job ends again. A push may replace a job that waits.
+            let is_exact = revivals == 0 && !self.replacing.may_differ(job);
+            let due = match job.stage {
+                Stage::Pending => (0, 0),
+                Stage::Succeeded => (then, 0),
+                Stage::Failed | Stage::Cancelled => (0, otherwise),
+            };
+            let is_right = if is_exact {
+                succeeded >= due.0 && ended >= due.1 && succeeded <= then && ended <= otherwise
+            } else {
+                self.replacing.may_differ(job) || succeeded >= due.0 && ended >= due.1
+            };
+            if !is_right {
+                blames.push((
+                    job.id,
+                    format!("has begun {succeeded} and {ended} jobs, of {then} and {otherwise}: {job:?}"),
+                ));
+            }
+        }
+        for (id, blame) in blames {
+            self.blame(id, "at the end", vec![blame], at);
+        }
     }
 
     /// One name of a schedule and one instant have one job.

@@ -1,11 +1,14 @@
 //! Changes of jobs by an engine that dies on the way.
 
-use super::super::fixture::job;
+use super::super::fixture::{job, request};
 use super::{World, far, seconds};
 use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{BulkAction, Patch, Query};
+use duetime_core::ports::{Ledger, OutboxEntry};
+use duetime_core::rules::{self, Decision, Finish};
 use duetime_core::testing::mortal::When;
-use duetime_core::{Due, Engine, JobId, NewJob};
+use duetime_core::{Clock, Due, Engine, Error, JobId, NewJob, Numbers, Stage};
+use std::time::Duration;
 
 #[tokio::test(start_paused = true)]
 async fn a_far_job_that_is_made_near_runs_however_its_maker_dies() {
@@ -81,4 +84,25 @@ async fn a_reschedule_of_found_jobs_is_repeated_wherever_its_maker_dies() {
         ran.sort_unstable();
         assert_eq!(ran, jobs.map(|pushed| pushed.id), "{verb} {when:?}");
     }
+}
+
+/// The end was made in a memory that the broker has lost since, and is recorded only now, while the job waits again.
+#[tokio::test(start_paused = true)]
+async fn an_edit_of_a_job_that_has_ended_in_the_ledger_is_refused() {
+    let (world, leader, other) = World::with_two().await;
+    let pushed = leader.push(job()).await;
+    let mut ended = other.lease().await;
+    rules::apply(
+        &mut ended,
+        Decision::Finish(Finish::new(Stage::Succeeded)),
+        world.clock.wall(),
+        Numbers::Generation(1),
+    );
+    world.broker.flush();
+    seconds(5).await;
+    world.ledger.apply(vec![OutboxEntry::Changed(ended)], 0).await.unwrap();
+    let patch = Patch { payload: Some(b"new"[..].into()), ..Patch::default() };
+    let refused = other.engine.update(pushed.id.into(), patch).await;
+    assert!(matches!(refused, Err(Error::Finished { .. })), "{refused:?}");
+    assert!(leader.engine.reserve(request(1, Duration::ZERO)).await.unwrap().leases.is_empty());
 }

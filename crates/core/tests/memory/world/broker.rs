@@ -10,7 +10,7 @@ use duetime_core::ports::{
     Broker, Change, Edit, Edited, Extend, Extended, HandOut, Lease, LeaseRecord, OutboxEntry, Outcomes, Pick, Reserve,
     Reserved, Settle, Source, Take, Taken, Update, Window,
 };
-use duetime_core::rules::{self, Again, Decision, Finish, Release, Remains};
+use duetime_core::rules::{self, Again, Decision, Finish, Release};
 use duetime_core::testing::fixtures::{due, edit, finish, success};
 use duetime_core::{Clock, Job, JobId, JobRef, Progress, Receipt, Stage, State};
 use std::collections::BTreeMap;
@@ -161,7 +161,7 @@ impl World {
             How::Move => {
                 self.last_id += 1;
                 let copy = Job { queue: job.queue.clone(), ..due(self.last_id, now) };
-                Decision::Finish(Finish { successor: Some(Box::new(copy)), ..Finish::new(Stage::Failed) })
+                Decision::Finish(Finish { successors: vec![copy], ..Finish::new(Stage::Failed) })
             }
             How::Retry(ms) => Decision::Again(Again {
                 due_at: now + ms,
@@ -178,13 +178,13 @@ impl World {
         let now = self.now();
         let truth = self.truths.get_mut(&receipt.id).unwrap();
         if truth.lease.is_some() && truth.job.epoch == receipt.epoch {
-            let drops = rules::apply(&mut truth.job, decision, now, NUMBERS) == Remains::Nothing;
+            let drops = rules::apply(&mut truth.job, decision, now, NUMBERS).is_removed;
             truth.lease = None;
             (truth.held, truth.removed) = (truth.job.is_pending(), drops);
             self.ended.extend(truth.job.stage.end_state().map(|state| (receipt, state)));
             assert_eq!(settled.states, [Some(truth.job.state(now))]);
             assert_eq!(settled.entries.len(), 1);
-            assert_eq!(matches!(settled.entries[0], OutboxEntry::Removed(_)), drops);
+            assert_eq!(settled.entries[0].removes(), drops);
             self.noted(receipt.id, settled.entries.into_iter().next().unwrap());
             return;
         }
@@ -231,14 +231,14 @@ impl World {
 
     pub(super) fn change(&self, what: What) -> Change {
         match what {
-            What::Cancel => Change::Cancel { message: Some("stop".into()) },
+            What::Cancel => Change::cancel(Some("stop".into())),
             What::Delete => Change::Delete,
             What::Due(offset) => {
                 let due_at = Some(self.now().saturating_add_signed(offset));
                 Change::Update(Update { due_at, ..Update::default() })
             }
             What::Payload(byte) => Change::Update(Update { payload: Some([byte].into()), ..Update::default() }),
-            What::Expire => Change::Expire,
+            What::Expire => Change::expire(),
             What::Retry => Change::RETRY,
         }
     }
@@ -294,7 +294,7 @@ impl World {
                 false
             }
             OutboxEntry::Rewritten(_) => true,
-            OutboxEntry::Moved(..) | OutboxEntry::Removed(_) => was_full,
+            OutboxEntry::Followed(..) | OutboxEntry::Removed(_) => was_full,
         };
         truth.noted = Some((entry.clone(), is_full));
         self.unrecorded.push(entry);
@@ -330,7 +330,7 @@ impl World {
                 self.settle(job.receipt(), rules::after_crash(&job, &Default::default(), now, None)).await;
             }
             for job in expired.unstarted {
-                self.edit(Edit { version: Some(job.version), ..edit(job.id, Change::Expire) }).await;
+                self.edit(Edit { version: Some(job.version), ..edit(job.id, Change::expire()) }).await;
             }
         }
     }

@@ -75,17 +75,16 @@ impl World {
         let (id, version) = (entry.job().id, entry.job().version);
         if self.rows.get(&id).is_some_and(|row| row.version < version) {
             let old = self.rows.remove(&id).unwrap();
-            match entry {
+            let (change, successors) = entry.parts();
+            match change {
                 OutboxEntry::Removed(_) => {}
                 OutboxEntry::Rewritten(job) => drop(self.rows.insert(id, job)),
                 OutboxEntry::Changed(job) => {
                     self.rows.insert(id, Job { payload: old.payload, tags: old.tags, ..job });
                 }
-                OutboxEntry::Moved(job, copy) => {
-                    self.rows.insert(id, job);
-                    self.create(*copy);
-                }
+                OutboxEntry::Followed(..) => unreachable!("the change itself"),
             }
+            successors.into_iter().for_each(|job| self.create(job));
         }
         self.recorded.push((self.clock.mono(), (id, version)));
     }

@@ -6,10 +6,13 @@ use crate::cli::usage::span;
 use crate::deliver;
 use crate::retry_rule::{parse_backoff, parse_exhausted};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use duetime_core::api::Span;
+use duetime_core::api::{Span, complete_follow_ups};
+use duetime_core::json::read;
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use duetime_core::model::{name, trace};
-use duetime_core::{Backoff, Due, JobOptions, KeyUntil, Meta, NewJob, OnConflict, Retry, Target, WhenExhausted};
+use duetime_core::{
+    Backoff, Due, FollowUp, FollowUps, JobOptions, KeyUntil, Meta, NewJob, OnConflict, Retry, Target, WhenExhausted,
+};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -74,6 +77,21 @@ pub(crate) struct JobArgs {
     /// Metadata such as tenant=7, which is shown with the job; repeatable. To find jobs, use --tag
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_meta)]
     meta: Vec<(Arc<str>, Arc<str>)>,
+    /// A job that is pushed when this one succeeds, as JSON with the fields of a push in the HTTP API; repeatable
+    #[arg(long, value_name = "JSON", value_parser = parse_follow_up)]
+    then: Vec<FollowUp>,
+    /// The same for a job that has failed for good, was cancelled, or has expired
+    #[arg(long, value_name = "JSON", value_parser = parse_follow_up)]
+    otherwise: Vec<FollowUp>,
+}
+
+fn parse_follow_up(text: &str) -> std::result::Result<FollowUp, String> {
+    read(text).map_err(|error| error.to_string())
+}
+
+/// The list of the jobs that follow, if there are any.
+fn list(follow_ups: &[FollowUp]) -> FollowUps {
+    (!follow_ups.is_empty()).then(|| follow_ups.into())
 }
 
 fn parse_meta(text: &str) -> std::result::Result<(Arc<str>, Arc<str>), String> {
@@ -110,6 +128,12 @@ impl JobArgs {
             max_crashes: self.max_crashes,
             when_exhausted: self.when_exhausted.clone(),
         };
+        let mut options = JobOptions {
+            then: list(&self.then),
+            otherwise: list(&self.otherwise),
+            ..JobOptions::given(retry, self.delivery.clone(), self.trace(), self.meta()?)
+        };
+        complete_follow_ups(&mut options, &self.queue).map_err(|error| Failure::usage(error.to_string()))?;
         Ok(NewJob {
             queue: self.queue.clone(),
             kind: self.kind.clone(),
@@ -123,7 +147,7 @@ impl JobArgs {
             tags: self.tag.clone(),
             lease: self.lease,
             expires: self.expires,
-            options: JobOptions::given(retry, self.delivery.clone(), self.trace(), self.meta()?),
+            options,
         })
     }
 

@@ -180,7 +180,7 @@ pub(crate) fn check_queue(caller: &Caller, scope: Scope, queue: Option<&str>) ->
     }
 }
 
-/// Whether a job may be delivered to its own target, and go on to the queues that it names.
+/// Whether a job may be delivered to its own target, go on to the queues that it names, and be followed by the jobs that it names.
 ///
 /// # Errors
 /// `forbidden`; [`Error::Invalid`] if no caller may have it delivered there.
@@ -188,6 +188,11 @@ pub(crate) fn check_ends_of(app: &App, caller: &Caller, scope: Scope, job: &NewJ
     if let Some(target) = &job.options.target {
         check(caller, Scope::Target, &job.queue)?;
         app.targets.check(&job.queue, target)?;
+    }
+    for follow_up in job.options.all_follow_ups() {
+        let next = NewJob::try_from(follow_up)?;
+        check(caller, scope, &next.queue)?;
+        check_ends_of(app, caller, scope, &next)?;
     }
     let when_exhausted = job.options.retry.when_exhausted.as_ref();
     check_ends(caller, scope, job.options.target.as_deref(), when_exhausted)

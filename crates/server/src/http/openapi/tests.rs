@@ -203,6 +203,7 @@ fn examples_are_what_they_say() {
             "Failures" => reads::<api::Failures>(example),
             "History" => reads::<api::History>(example),
             "Configured" => reads::<engine::Configured>(example),
+            "Previous" => reads::<duetime_core::Previous>(example),
             "Pushed" => reads::<api::Pushed>(example),
             "Settled" => reads::<engine::Settlement>(example),
             "Extended" => reads::<engine::Extension>(example),
@@ -231,7 +232,7 @@ fn examples_are_what_they_say() {
         assert_eq!(result, Ok(()), "{name}");
         read += 1;
     }
-    assert_eq!(read, 45);
+    assert_eq!(read, 46);
 }
 
 /// Except payloads and results, which may be any value.

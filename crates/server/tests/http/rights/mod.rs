@@ -97,6 +97,9 @@ fn jobs_of_ones_own_lead_to_no_queue_of_others() {
     push(json!({})).expect(201);
     push(json!({"target": {"queue": "orders.a"}})).problem(403, "forbidden");
     push(json!({"when_exhausted": {"move": "orders.a"}})).problem(403, "forbidden");
+    push(json!({"then": [{"payload": 1, "queue": "orders.a"}]})).problem(403, "forbidden");
+    let next = json!({"payload": 1, "otherwise": [{"payload": 1, "queue": "orders.a"}]});
+    push(json!({"otherwise": [next]})).problem(403, "forbidden");
     push(json!({"target": {"queue": "mail.b"}, "when_exhausted": {"move": "mail.c"}})).expect(201);
     put("/v1/queues/mail.a", json!({"target": {"queue": "orders.a"}})).problem(403, "forbidden");
     put("/v1/queues/mail.a", json!({"when_exhausted": {"move": "orders.a"}})).problem(403, "forbidden");

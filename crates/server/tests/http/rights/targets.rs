@@ -114,3 +114,19 @@ fn who_may_change_a_job_but_not_read_it_is_not_shown_what_is_in_it() {
     let refused = send(&world.server, &token, "POST", &format!("{path}/retry"), "").problem(409, "key_conflict");
     assert!(!refused.to_string().contains(SECRET) && refused.get("holder").is_none(), "{refused}");
 }
+
+/// Wherever jobs are shown that follow another one, however deep.
+#[test]
+fn secrets_in_targets_of_jobs_that_follow_are_for_administrators() {
+    let world = World::new();
+    world.as_root("PUT", QUEUE, &json!({"target": {"url": "https://shop.example/"}})).ok();
+    world.as_root("POST", &format!("{QUEUE}/pause"), &Value::Null).ok();
+    let next = json!({"payload": 2, "target": target()});
+    let job = json!({"payload": 1, "then": [{"payload": 3, "otherwise": [next]}]});
+    let pushed = world.as_root("POST", &format!("{QUEUE}/jobs"), &job).expect(201);
+    let path = format!("/v1/jobs/{}", pushed["id"].as_str().unwrap());
+    let shown = |allow: &str| send(&world.server, &world.token(allow, allow), "GET", &path, "").ok().to_string();
+    assert!(shown("admin:mail.*").contains(SECRET));
+    let read = shown("read:mail.*");
+    assert!(!read.contains(SECRET) && read.contains("shop.example"), "{read}");
+}

@@ -32,7 +32,7 @@ end
 local function change(i)
   local id, n, version, meta, new_body, fate = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3],
     ARGV[i + 4], ARGV[i + 5]
-  local due_at, start_by, is_noted, result, moved = tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7]), ARGV[i + 8] == '1',
+  local due_at, start_by, is_noted, result, successors = tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7]), ARGV[i + 8] == '1',
     ARGV[i + 9], ARGV[i + 10]
   local priority_was, priority = tonumber(ARGV[i + 11]), tonumber(ARGV[i + 12])
   local old_meta = redis.call('HGET', META, id)
@@ -80,8 +80,8 @@ local function change(i)
     count(new.queue, STAGE_COUNTER[new.stage], 1)
     if new.stage == FAILED then dead = dead + 1 else ended = ended + 1 end
   end
-  if moved ~= '' then redis.call('HSET', MOVED, id, moved) end
-  if is_noted or moved ~= '' then redis.call('ZADD', OUTBOX, now, id) end
+  if successors ~= '' then redis.call('HSET', SUCCESSORS, id, successors) end
+  if is_noted or successors ~= '' then redis.call('ZADD', OUTBOX, now, id) end
   return 1
 end
 

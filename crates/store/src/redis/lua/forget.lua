@@ -61,7 +61,7 @@ if not OWN then
   end
   if #list > 0 then
     many('ZREM', OUTBOX, list)
-    many('HDEL', MOVED, list)
+    many('HDEL', SUCCESSORS, list)
     erase(list, {})
     many('HSET', TOMBSTONES, rows)
     many('ZADD', TOMBSTONE_TIMES, times)
@@ -72,7 +72,7 @@ local outdated, read = {}, 0
 for k = 1, count do
   local id, version, n = ids[k], tonumber(ARGV[5 + 3 * k]), tonumber(ARGV[6 + 3 * k])
   if OWN then
-    redis.call('HDEL', MOVED, id)
+    redis.call('HDEL', SUCCESSORS, id)
     redis.call('ZREM', OUTBOX, id)
   elseif not gone[id] then
     read = read + redis.call('HSTRLEN', BODY, id)
@@ -86,7 +86,7 @@ for k = 1, count do
     local h = (body or meta) and head(body, meta)
     if h and h.version <= version then
       local was_noted = redis.call('ZREM', OUTBOX, id) == 1
-      if was_noted then redis.call('HDEL', MOVED, id) end
+      if was_noted then redis.call('HDEL', SUCCESSORS, id) end
       if h.stage ~= PENDING or has(h.flags, REMOVED) then
         erase({ id }, { meta })
         add_tombstone(id, h.version, h.epoch, h.stage)

@@ -7,10 +7,10 @@ if ARGV[8] then
 else
   ids = redis.call('ZRANGEBYSCORE', OUTBOX, '-inf', now - tonumber(ARGV[6]), 'LIMIT', tonumber(ARGV[7]), tonumber(ARGV[5]))
 end
-local n = read_jobs(ids, 'rewritten', { RESULT, MOVED }, function(id, body, meta, result, moved)
+local n = read_jobs(ids, 'rewritten', { RESULT, SUCCESSORS }, function(id, body, meta, result, successors)
   if ARGV[8] and not redis.call('ZSCORE', OUTBOX, id) then return end
   add_job(found, id, body, meta, result)
-  found[#found + 1] = moved or ''
+  found[#found + 1] = successors or ''
 end)
 if n == 0 and #ids > 0 then return too_large() end
 return { micros, found, redis.call('ZCARD', OUTBOX), n }

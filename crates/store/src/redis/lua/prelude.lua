@@ -1,7 +1,7 @@
 -- The shared part of all job scripts, after the constants shared with Rust (scripts.rs). KEYS: the keys of the partition,
 -- always in this order; from KEYS[19] on four for each queue. ARGV: the incarnation; the clock ('' for that of Redis);
 -- whether the broker is its own ledger ('1' or '0'), and the bound of the reply; the channel for wakes.
-local INCARNATION, BODY, META, RESULT, HOLDERS, TAGS, RUNNING, EXPIRING, ENDED, DEAD, OUTBOX, MOVED, TOMBSTONES, TOMBSTONE_TIMES, COUNTERS,
+local INCARNATION, BODY, META, RESULT, HOLDERS, TAGS, RUNNING, EXPIRING, ENDED, DEAD, OUTBOX, SUCCESSORS, TOMBSTONES, TOMBSTONE_TIMES, COUNTERS,
   QUEUES, PAUSED, REQUEST = unpack(KEYS, 1, 18)
 local OWN, CHANNEL = string.byte(ARGV[3]) == 49, ARGV[4]
 
@@ -31,12 +31,12 @@ local HEAD, HEAD_FLAGS, HEAD_NEXT = '>I6I6I6I6I6I6I6I4I4I2B', 51, 54
 -- The beginning of a body: creation time, first due_at, flags, queue; then, if the flags say so, the first version (else 1),
 -- the job's own lease_ms, its priority, its key, its origin, what was sent with it (24 bytes), its tags.
 local BODY_HEAD, BODY_FLAGS = '>I6I6I2Bc0', 13
-local CANCEL_ASKED, HOLDS_KEY, HAS_PROGRESS, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED =
-  1, 2, 4, 8, 16, 32, 64, 128, 256, 512
+local CANCEL_ASKED, HOLDS_KEY, HAS_PROGRESS, REWRITTEN, REMOVED, TAGGED, HAS_RESULT, EXPIRES, TAKEN, UNTIL_STARTED, FOLLOWED =
+  1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024
 -- Flags of bodies only, and the flags of a body that its meta has, too.
 local HAS_ORIGIN, HAS_SENT, HAS_LEASE, HAS_PRIORITY, HAS_KEY, HAS_VERSION, FIRST_DUE_DIFFERS, HAS_OPTIONS =
-  1, 4, 1024, 2048, 4096, 8192, 16384, 32768
-local META_FLAGS = HOLDS_KEY + TAGGED + EXPIRES + UNTIL_STARTED
+  1, 4, 8, 2048, 4096, 8192, 16384, 32768
+local META_FLAGS = HOLDS_KEY + TAGGED + EXPIRES + UNTIL_STARTED + FOLLOWED
 -- One of the counters; all other fields have a queue's name before the colon.
 local WATERMARK = ':watermark'
 -- An instant as packed bytes, and as a score: Lua's own number formatting is slow.
@@ -302,6 +302,14 @@ local function origin_prefix(body)
   return prefix_of(queue, origin)
 end
 
+-- The member for a key that is given up at the start: the job is found by it afterwards, too. No queue has an empty name.
+local function key_prefix(body)
+  local _, _, flags, queue = struct.unpack(BODY_HEAD, body)
+  if not OWN or not has(flags, UNTIL_STARTED) or not has(flags, HAS_KEY) then return nil end
+  local _, _, key = body_rest(body)
+  return '\0\0' .. queue .. '\0' .. string.char(#key) .. key
+end
+
 -- The job with an origin of this prefix, if there is one.
 local function by_prefix(prefix)
   local member = prefix and redis.call('ZRANGEBYLEX', TAGS, '[' .. prefix, '+', 'LIMIT', 0, 1)[1]
@@ -313,14 +321,16 @@ local function known_origin(body) return by_prefix(origin_prefix(body)) end
 
 local function tag(id, body)
   for _, name in ipairs(tags_of(body)) do redis.call('ZADD', TAGS, 0, tag_member(name, id)) end
-  local prefix = origin_prefix(body)
-  if prefix then redis.call('ZADD', TAGS, 0, prefix .. id) end
+  local of_origin, of_key = origin_prefix(body), key_prefix(body)
+  if of_origin then redis.call('ZADD', TAGS, 0, of_origin .. id) end
+  if of_key then redis.call('ZADD', TAGS, 0, of_key .. id) end
 end
 
 local function untag(id, body)
   for _, name in ipairs(tags_of(body)) do redis.call('ZREM', TAGS, tag_member(name, id)) end
-  local prefix = origin_prefix(body)
-  if prefix then redis.call('ZREM', TAGS, prefix .. id) end
+  local of_origin, of_key = origin_prefix(body), key_prefix(body)
+  if of_origin then redis.call('ZREM', TAGS, of_origin .. id) end
+  if of_key then redis.call('ZREM', TAGS, of_key .. id) end
 end
 
 -- Removes all data of jobs that are in no queue, including tags and results if their metas have them.

@@ -26,7 +26,8 @@
 -- whether it repeats a request, and the next [14] if not all remembered leases fit in it.
 local limit, from, to, takes, lease_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] ~= '',
   tonumber(ARGV[9])
--- Beside a ledger, taken jobs are leased until they are recorded there.
+-- Beside a ledger, taken jobs are leased until they are recorded there; and so are those that others follow, until these are
+-- made.
 local finishes = takes and OWN
 local request, default_ms, merges, early, had, queues = ARGV[10], tonumber(ARGV[12]), ARGV[13] == 'urgent',
   ARGV[13] == 'early', tonumber(ARGV[14]), tonumber(ARGV[15])
@@ -79,7 +80,7 @@ if request ~= '' then
   end
 end
 
-local new_metas, running, receipts, ended, leased = {}, {}, {}, {}, {}
+local new_metas, running, receipts, ended, leased, taken = {}, {}, {}, {}, {}, {}
 -- Jobs to be removed from the sorted set of the current queue.
 local gone = {}
 
@@ -88,7 +89,7 @@ local function leave_all(n)
   gone = {}
 end
 
-local lease_count, meta_count = 0, 0
+local lease_count, meta_count, running_count = 0, 0, 0
 
 -- The new metas differ in a few fields only, so they are assembled from parts that are packed once.
 local templates = {}
@@ -122,7 +123,8 @@ local function lease_plain(n, id, body)
   if without(struct.unpack('>I2', body, BODY_FLAGS), HAS_ORIGIN + HAS_SENT) ~= 0 then return false end
   local new = template(n)
   gone[#gone + 1] = id
-  running[meta_count + 1], running[meta_count + 2] = new.lease_until, id
+  running[running_count + 1], running[running_count + 2] = new.lease_until, id
+  running_count = running_count + 2
   leased[new.queue] = (leased[new.queue] or 0) + 1
   add_lease(id, body, new.first .. string.sub(body, 7, 12) .. new.last, six(FLOOR))
   return true
@@ -138,7 +140,8 @@ local function lease(n, id, body, meta)
   if length == 0 then length = default_ms end
   if priority == DEFAULT_PRIORITY then gone[#gone + 1] = id else leave(n, id, h.due, priority) end
   if has(h.flags, EXPIRES) then redis.call('ZREM', EXPIRING, id) end
-  if has(h.flags, HOLDS_KEY) and (finishes or has(h.flags, UNTIL_STARTED)) then
+  local ends = finishes and not has(h.flags, FOLLOWED)
+  if has(h.flags, HOLDS_KEY) and (ends or has(h.flags, UNTIL_STARTED)) then
     free_key(id, h.queue, h.key)
     h.flags = without(h.flags, HOLDS_KEY)
   end
@@ -147,17 +150,19 @@ local function lease(n, id, body, meta)
   h.epoch = h.version
   h.attempt = math.min(h.attempt + 1, 4294967295)
   h.lease_ms = length
-  if finishes then
+  if ends then
     h.version = after(h.version)
     h.stage, h.finished, h.lease_until, h.flags = SUCCEEDED, now, 0, bit.bor(h.flags, TAKEN)
     table.insert(ended, NOW_TEXT)
     table.insert(ended, id)
+    taken[h.queue] = (taken[h.queue] or 0) + 1
   else
     if takes then h.flags = bit.bor(h.flags, TAKEN) end
     h.lease_until = now + length
-    running[meta_count + 1], running[meta_count + 2] = text(h.lease_until), id
+    running[running_count + 1], running[running_count + 2] = text(h.lease_until), id
+    running_count = running_count + 2
+    leased[h.queue] = (leased[h.queue] or 0) + 1
   end
-  leased[h.queue] = (leased[h.queue] or 0) + 1
   add_lease(id, body, packed(h), six(h.epoch))
 end
 
@@ -408,14 +413,15 @@ end
 if is_over and lease_count == 0 then return too_large() end
 if lease_count > 0 then
   many('HSET', META, new_metas)
-  if finishes then
+  if #ended > 0 then
     many('ZADD', ENDED, ended)
-    for queue, n in pairs(leased) do
+    for queue, n in pairs(taken) do
       count(queue, 's', n)
       count(queue, 'S', n)
     end
-    trim(ENDED, tonumber(ARGV[11]), lease_count / 3)
-  else
+    trim(ENDED, tonumber(ARGV[11]), #ended / 2)
+  end
+  if running_count > 0 then
     many('ZADD', RUNNING, running)
     for queue, n in pairs(leased) do count(queue, 'r', n) end
     if not OWN and redis.call('EXISTS', OUTBOX) == 1 then

@@ -1,6 +1,7 @@
 -- Completes jobs. ARGV[5]: how many finished jobs are kept; [6]: whether kinds are requested; then for each job its id, the
 -- epoch of the lease and the result, '' for none, '?' to only ask. Returns for each the stage in which it ended, negative if
--- only a tombstone says so, and thus the ledger has it, 0 if the lease is over; for each that ended now when its run began, its
+-- only a tombstone says so, and thus the ledger has it, 0 if the lease is over, PENDING if others begin with its success, which
+-- this script cannot make; for each that ended now when its run began, its
 -- due time and attempts, its queue and, if requested, its kind, '' for others; and the jobs to note in the outbox that fit in
 -- the reply. If they are large, only the first jobs are completed.
 runs_when_full()
@@ -62,6 +63,8 @@ for i = 7, 3 * n + 4, 3 do
   elseif is_this and h.stage ~= PENDING then
     answer = h.stage
     if not OWN then table.insert(noted, id) end
+  elseif is_this and h.lease_until > 0 and has(h.flags, FOLLOWED) then
+    answer = PENDING
   elseif is_this and h.lease_until > 0 and not done[id] and result ~= '?' then
     if has(h.flags, HOLDS_KEY) then
       free_key(id, h.queue, h.key)

@@ -1,0 +1,89 @@
+//! The jobs of `then` and `otherwise`: what they are, and whether they are within all limits.
+
+use super::Push;
+use crate::json::{Unread, read};
+use crate::limits::CHAIN_JOBS_MAX;
+use crate::model::name;
+use crate::{Error, FollowUp, Invalid, JobId, JobOptions, Millis, NewJob};
+use std::sync::Arc;
+
+/// Writes out what the jobs that follow leave out: their queue is this one by default.
+///
+/// # Errors [`Error::Invalid`] if one of them is no job.
+#[doc(hidden)]
+pub fn complete_follow_ups(options: &mut JobOptions, queue: &Arc<str>) -> Result<(), Error> {
+    for (name, list) in [("then", &mut options.then), ("otherwise", &mut options.otherwise)] {
+        let follow_ups = list.take().filter(|list| !list.is_empty());
+        let job = |follow_up: &FollowUp| follow_up.push()?.into_job(queue);
+        let complete = |(place, follow_up): (usize, &FollowUp)| match job(follow_up) {
+            Ok(job) => Ok(FollowUp::from(&job)),
+            Err(error) => Err(within(name, place, error)),
+        };
+        *list = follow_ups.map(|list| list.iter().enumerate().map(complete).collect()).transpose()?;
+    }
+    Ok(())
+}
+
+/// The error about a field of one of these jobs.
+fn within(name: &str, place: usize, error: Error) -> Error {
+    match error {
+        Error::Invalid(Invalid { what, expected, got }) => {
+            Error::invalid(format!("{name}[{place}].{what}"), expected, got)
+        }
+        other => other,
+    }
+}
+
+impl FollowUp {
+    fn push(&self) -> Result<Push<'_>, Error> {
+        Ok(read(self.get()).map_err(Unread::into_invalid)?)
+    }
+}
+
+impl From<&NewJob> for FollowUp {
+    fn from(job: &NewJob) -> Self {
+        let json = serde_json::value::to_raw_value(&Push::from(job)).expect("it has only string keys");
+        Self::of_json((&*json).into())
+    }
+}
+
+/// Whether the jobs that begin with ends of this one keep all limits, and theirs.
+///
+/// # Errors
+/// [`Error::Invalid`], naming the field.
+pub(crate) fn check_follow_ups(options: &JobOptions, now: Millis, payload_bytes_max: usize) -> Result<(), Error> {
+    check_chain(options, now, payload_bytes_max, 1)
+}
+
+fn check_chain(options: &JobOptions, now: Millis, payload_bytes_max: usize, place: usize) -> Result<(), Error> {
+    let JobOptions { then, otherwise, .. } = options;
+    let lists = [("then", then), ("otherwise", otherwise)].into_iter();
+    let all =
+        lists.flat_map(|(name, list)| list.iter().flat_map(|list| list.iter().enumerate()).map(move |of| (name, of)));
+    for (name, (at, follow_up)) in all {
+        if place == CHAIN_JOBS_MAX {
+            return Err(Error::invalid(name, format!("a chain of at most {CHAIN_JOBS_MAX} jobs"), "a longer one"));
+        }
+        check_one(follow_up, now, payload_bytes_max, place).map_err(|error| within(name, at, error))?;
+    }
+    Ok(())
+}
+
+fn check_one(follow_up: &FollowUp, now: Millis, payload_bytes_max: usize, place: usize) -> Result<(), Error> {
+    let job = NewJob::try_from(follow_up)?;
+    for (field, is_given) in [("key", job.key.is_some()), ("origin", job.origin.is_some())] {
+        if is_given {
+            return Err(Error::invalid(field, "left out: a job that follows has none", format!("`{field}`")));
+        }
+    }
+    job.accept(JobId::MIN, now, payload_bytes_max)?;
+    check_chain(&job.options, now, payload_bytes_max, place + 1)
+}
+
+impl TryFrom<&FollowUp> for NewJob {
+    type Error = Error;
+
+    fn try_from(follow_up: &FollowUp) -> Result<Self, Error> {
+        follow_up.push()?.into_job_alone(&Arc::from(name::QUEUE_DEFAULT))
+    }
+}
