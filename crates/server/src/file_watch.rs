@@ -192,7 +192,8 @@ mod tests {
             }
         }
         assert_eq!(watched.get(), "one");
-        let written = std::thread::spawn(move || std::fs::write(file, "two"));
+        let into = file.clone();
+        let written = std::thread::spawn(move || std::fs::write(into, "two"));
         let mut changes = watched.changes();
         tokio::select! {
             changed = changes.changed() => changed.unwrap(),
@@ -200,5 +201,10 @@ mod tests {
         }
         assert_eq!(watched.get(), "two");
         written.join().unwrap().unwrap();
+        // The next reading may wait already, and the runtime waits for it.
+        let pipe = folder.path().join("pipe");
+        std::fs::rename(&file, &pipe).unwrap();
+        std::fs::write(&file, "three").unwrap();
+        drop(std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap());
     }
 }

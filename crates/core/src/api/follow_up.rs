@@ -14,7 +14,17 @@ use std::sync::Arc;
 pub fn complete_follow_ups(options: &mut JobOptions, queue: &Arc<str>) -> Result<(), Error> {
     for (name, list) in [("then", &mut options.then), ("otherwise", &mut options.otherwise)] {
         let follow_ups = list.take().filter(|list| !list.is_empty());
-        let job = |follow_up: &FollowUp| follow_up.push()?.into_job(queue);
+        let job = |follow_up: &FollowUp| {
+            let push = follow_up.push()?;
+            for (field, is_given) in
+                [("on_conflict", push.on_conflict.is_some()), ("key_until", push.key_until.is_some())]
+            {
+                if is_given {
+                    return Err(Error::invalid(field, "left out: a job that follows has no key", format!("`{field}`")));
+                }
+            }
+            push.into_job(queue)
+        };
         let complete = |(place, follow_up): (usize, &FollowUp)| match job(follow_up) {
             Ok(job) => Ok(FollowUp::from(&job)),
             Err(error) => Err(within(name, place, error)),

@@ -255,13 +255,14 @@ impl Job {
         self.options().meta()
     }
 
-    /// About how many bytes an answer needs to show it, besides what is small in every job: of its payload, its result, and its messages.
+    /// About how many bytes an answer needs to show it, besides what is small in every job: of its payload, its result, its messages,
+    /// and the jobs before and after it.
     #[doc(hidden)]
     pub fn held_bytes(&self) -> usize {
         let result = self.result.as_ref().map_or(0, |result| result.len());
         let message = self.message.as_ref().map_or(0, |message| message.len());
         let errors: usize = self.errors.iter().map(|error| error.message.len()).sum();
-        self.payload.len() + result + message + errors
+        self.payload.len() + result + message + errors + self.options().chain_bytes()
     }
 
     /// Its payload, read from JSON.

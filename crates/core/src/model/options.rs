@@ -165,6 +165,13 @@ impl JobOptions {
         self.then.is_some() || self.otherwise.is_some()
     }
 
+    /// The bytes of the jobs before and after it.
+    #[doc(hidden)]
+    pub fn chain_bytes(&self) -> usize {
+        let lists = [&self.then, &self.otherwise].into_iter().flatten().map(|list| follow_up::bytes(list));
+        lists.sum::<usize>() + self.previous.as_ref().map_or(0, |previous| previous.bytes())
+    }
+
     /// The jobs that may begin with an end of the job.
     #[doc(hidden)]
     pub fn all_follow_ups(&self) -> impl Iterator<Item = &FollowUp> {
@@ -232,12 +239,10 @@ impl JobOptions {
 
     /// About how many bytes of memory they take.
     pub(crate) fn bytes(&self) -> usize {
-        let Self { trace, meta, marks, then, otherwise, previous, .. } = self;
-        let of_lists = [then, otherwise].into_iter().flatten().map(|list| follow_up::bytes(list)).sum::<usize>();
-        let of_previous = previous.as_ref().map_or(0, |previous| previous.bytes());
+        let Self { trace, meta, marks, .. } = self;
         let of_marks = marks.as_ref().map_or(0, |marks| marks.bytes());
         let of_meta = meta.as_ref().map_or(0, |meta| meta.bytes());
-        size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len()) + of_marks + of_meta + of_lists + of_previous
+        size_of::<Self>() + trace.as_ref().map_or(0, |trace| trace.len()) + of_marks + of_meta + self.chain_bytes()
     }
 }
 

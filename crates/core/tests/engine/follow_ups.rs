@@ -2,7 +2,7 @@
 
 use super::fixture::{Bench, job, moves_to, pass, request};
 use duetime_core::api::{Span, Timestamp};
-use duetime_core::engine::{Outcome, Query, TakeRequest};
+use duetime_core::engine::{BulkAction, Outcome, Query, TakeRequest};
 use duetime_core::limits::{CHAIN_JOBS_MAX, FOLLOW_UPS_MAX};
 use duetime_core::rules::{Failure, Park};
 use duetime_core::{Due, Error, FollowUp, Job, JobId, JobOptions, NewJob, Retry, State};
@@ -213,4 +213,24 @@ async fn an_end_that_cannot_be_recorded_begins_them_later() {
     assert_eq!(bench.complete(&lease).await.unwrap(), State::Succeeded);
     next(&bench).await;
     assert_eq!(begun(&bench).await, ["then"]);
+}
+
+/// However many there are, and although these match it, too.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_of_many_leaves_what_it_begins() {
+    let bench = Bench::new().await;
+    let next = NewJob { due: Due::After(Span(HOUR.as_millis() as u64)), ..job() };
+    let options = JobOptions { otherwise: list(&[next]), ..JobOptions::default() };
+    for is_purge in [false, true] {
+        bench.engine.push(vec![NewJob { options: options.clone(), ..job() }; 1_200]).await.unwrap();
+        pass(Duration::from_millis(5)).await;
+        if is_purge {
+            assert_eq!(bench.engine.purge("default").await.unwrap(), 2_400);
+        } else {
+            let query = Query { queue: Some("default".into()), ..Query::default() };
+            let counts = bench.engine.bulk(&query, BulkAction::Cancel).await.unwrap();
+            assert_eq!(counts.cancelled, 1_200);
+        }
+        assert_eq!(bench.queue("default").await.counts.scheduled, 1_200);
+    }
 }

@@ -34,7 +34,14 @@ impl Late {
             queue: QUEUE.into(),
             ..NewJob::new(Vec::new())
         };
-        let answers = client.push_many((0..JOBS).map(job).collect()).await.unwrap();
+        let jobs: Vec<NewJob> = (0..JOBS).map(job).collect();
+        // A server may have just been started.
+        let answers = loop {
+            match client.push_many(jobs.clone()).await {
+                Ok(answers) => break answers,
+                Err(_) => sleep(PAUSE).await,
+            }
+        };
         Self(answers.into_iter().map(|answer| answer.unwrap()).map(|pushed| (pushed.id, pushed.due_at.0)).collect())
     }
 

@@ -29,11 +29,14 @@ struct Bulk {
     step: Step,
     /// Only jobs that were made until then.
     made_by: Timestamp,
+    /// Of jobs that begin with the end of another one, only those that were made before: these ends may be the step's own.
+    begun_by: Timestamp,
 }
 
 impl Bulk {
     fn fits(&self, job: &Job, now: Millis) -> bool {
-        self.query.fits(job, now) && !self.has_done(job, now) && job.created_at <= self.made_by
+        let is_early = job.options().previous.is_none() || job.created_at < self.begun_by;
+        self.query.fits(job, now) && !self.has_done(job, now) && job.created_at <= self.made_by && is_early
     }
 
     /// Whether a job already has the new due time. Some ledgers list waiting jobs by due time, so a job that was rescheduled
@@ -77,7 +80,8 @@ impl Editor {
         if query.state.is_empty() {
             query.state = usual.into();
         }
-        self.do_all(Bulk { query, step, made_by: Timestamp(Millis::MAX) }, goes_on).await
+        let begun_by = Timestamp(if matches!(step, Step::Cancel { .. }) { self.broker.now() } else { Millis::MAX });
+        self.do_all(Bulk { query, step, made_by: Timestamp(Millis::MAX), begun_by }, goes_on).await
     }
 
     fn reschedule(&self, due: Due, spread: Span) -> Result<Step, Error> {
@@ -90,7 +94,8 @@ impl Editor {
         let query = Query { queue: Some(Arc::from(queue)), state, ..Query::default() };
         check_query(&query)?;
         let step = Step::Cancel { message: Some(Arc::from("purged")) };
-        let counts = self.do_all(Bulk { query, step, made_by: Timestamp(Millis::MAX) }, &|| true).await?;
+        let begun_by = Timestamp(self.broker.now());
+        let counts = self.do_all(Bulk { query, step, made_by: Timestamp(Millis::MAX), begun_by }, &|| true).await?;
         Ok(counts.cancelled)
     }
 
@@ -103,14 +108,15 @@ impl Editor {
         let state = vec![State::Scheduled, State::Ready, State::Running].into();
         let query = Query { queue: Some(queue.clone()), state, ..Query::default() };
         let step = Step::Cancel { message: Some(Arc::from("its queue was deleted")) };
-        self.do_all(Bulk { query, step, made_by }, &|| true).await
+        self.do_all(Bulk { query, step, made_by, begun_by: Timestamp(Millis::MAX) }, &|| true).await
     }
 
     /// Deletes the records of all jobs of a queue that have ended.
     pub(in crate::engine) async fn delete_ended(self: &Arc<Self>, queue: &Arc<str>) -> Result<u64, Error> {
         let state = vec![State::Succeeded, State::Failed, State::Cancelled].into();
         let query = Query { queue: Some(queue.clone()), state, ..Query::default() };
-        let bulk = Bulk { query, step: Step::Delete, made_by: Timestamp(Millis::MAX) };
+        let (made_by, begun_by) = (Timestamp(Millis::MAX), Timestamp(Millis::MAX));
+        let bulk = Bulk { query, step: Step::Delete, made_by, begun_by };
         Ok(self.do_all(bulk, &|| true).await?.deleted)
     }
 
@@ -202,7 +208,8 @@ mod tests {
     #[test]
     fn a_job_that_was_rescheduled_is_not_rescheduled_again() {
         let step = |is_now| Step::Reschedule { at: T0, is_now, spread: Span(0) };
-        let bulk = |is_now| Bulk { query: Query::default(), step: step(is_now), made_by: Timestamp(Millis::MAX) };
+        let (made_by, begun_by) = (Timestamp(Millis::MAX), Timestamp(Millis::MAX));
+        let bulk = |is_now| Bulk { query: Query::default(), step: step(is_now), made_by, begun_by };
         let fits = |is_now, due_at| bulk(is_now).fits(&due(1, due_at), T0);
         assert!(fits(false, T0 + 1) && fits(false, T0 - 1) && !fits(false, T0));
         // What is due already need not be brought forward.

@@ -354,7 +354,7 @@ fn check_batch(jobs: &[NewJob]) -> Result<(), Error> {
     if jobs.len() > BATCH_JOBS_MAX {
         return Err(Error::invalid("jobs", format!("at most {BATCH_JOBS_MAX} in a batch"), jobs.len()));
     }
-    let bytes: usize = jobs.iter().map(|job| job.payload.len()).sum();
+    let bytes: usize = jobs.iter().map(|job| job.payload.len() + job.options.chain_bytes()).sum();
     if bytes > BATCH_BYTES_MAX {
         let expected = format!("at most {BATCH_BYTES_MAX} bytes of payload in a batch");
         return Err(Error::invalid("jobs", expected, bytes));

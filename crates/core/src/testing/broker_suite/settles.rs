@@ -154,7 +154,16 @@ pub async fn an_end_that_others_follow_needs_them(s: Subject) {
         assert_eq!((settled.states[0], settled.undecided.len()), (stage.end_state(), 0));
         let [entry] = &settled.entries[..] else { panic!("{settled:?}") };
         assert_eq!((entry.job().stage, entry.successors()), (stage, &[next(n)][..]));
-        assert_eq!(s.settle(receipt, with(stage, n + 10)).await, stage.end_state(), "a repeat makes nothing new");
+        for repeat in [with(stage, n + 10), end] {
+            let repeated = s.settled(receipt, repeat).await;
+            assert_eq!(repeated.states[0], stage.end_state());
+            let begun: Vec<&Job> = repeated.entries.iter().flat_map(OutboxEntry::successors).collect();
+            assert_eq!(
+                (begun, repeated.entries.len()),
+                (vec![&next(n)], 1),
+                "a repeat has all of the first, and nothing new"
+            );
+        }
     }
     let mut noted: Vec<JobId> = s.outcomes().await.iter().flat_map(OutboxEntry::successors).map(|job| job.id).collect();
     noted.sort_unstable();

@@ -62,7 +62,8 @@ for i = 7, 3 * n + 4, 3 do
     answer = SUCCEEDED
   elseif is_this and h.stage ~= PENDING then
     answer = h.stage
-    if not OWN then table.insert(noted, id) end
+    -- What begins with an end is a part of its entry, which is read as a whole: an end that is recorded without it loses it.
+    if not OWN and not has(h.flags, FOLLOWED) then table.insert(noted, id) end
   elseif is_this and h.lease_until > 0 and has(h.flags, FOLLOWED) then
     answer = PENDING
   elseif is_this and h.lease_until > 0 and not done[id] and result ~= '?' then
