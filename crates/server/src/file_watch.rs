@@ -187,7 +187,7 @@ mod tests {
         for _ in 0..100 {
             tokio::select! {
                 biased;
-                () = &mut watching => unreachable!("it watches for ever"),
+                () = &mut watching => unreachable!("the watch never ends"),
                 () = tokio::task::yield_now() => {}
             }
         }
@@ -197,7 +197,7 @@ mod tests {
         let mut changes = watched.changes();
         tokio::select! {
             changed = changes.changed() => changed.unwrap(),
-            () = &mut watching => unreachable!("it watches for ever"),
+            () = &mut watching => unreachable!("the watch never ends"),
         }
         assert_eq!(watched.get(), "two");
         written.join().unwrap().unwrap();
