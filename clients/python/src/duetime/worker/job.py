@@ -63,7 +63,7 @@ class RunningJob:
         self.tags: tuple[str, ...] = tuple(body.get("tags", ()))
         #: What its push said of its tenant, its user …
         self.meta: Mapping[str, str] = body.get("meta", {})
-        #: The job whose end pushed it (`then`, `otherwise`): its `id`, `queue`, `state`, and `result`, `result_base64` or `message`.
+        #: The job whose end pushed it: its `id`, `queue`, `state`, and `result`, `result_base64` or `message`.
         self.previous: Optional[Mapping[str, Any]] = body.get("previous")
         #: The W3C `traceparent` that it was pushed with.
         self.trace: Optional[str] = body.get("trace")
