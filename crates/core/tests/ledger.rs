@@ -27,5 +27,5 @@ mod shared {
         SharedSubject { ledger: store.clone(), inbox: store.clone(), registry: store, application }
     }
 
-    duetime_core::shared_ledger_suite!(subject);
+    duetime_core::shared_ledger_suite!(ledger_cases: subject);
 }

@@ -1,7 +1,9 @@
 //! Files that are read again when they change. They are checked every second. Replacing a file by a rename, as tools and
-//! mounted secrets do, is noticed like any other change.
+//! mounted secrets do, is noticed like any other change. As long as they cannot be read, what was read before stays in use.
 
 use crate::file_error::FileError;
+use duetime_core::Engine;
+use duetime_core::api::DegradedCode;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +12,7 @@ use tokio::sync::watch;
 
 /// How often the files are checked.
 const LOOK: Duration = Duration::from_secs(1);
-/// A check that takes longer is logged: a file on a network does not answer.
+/// A check that takes longer is reported: a file on a network does not answer.
 const SLOW: Duration = Duration::from_secs(5);
 
 /// The state by which a change of a file, or of its owner or rights, is noticed; `None` if it cannot be read.
@@ -25,7 +27,7 @@ pub(crate) struct FileWatch<T>(Arc<Watched<T>>);
 
 #[derive(Debug)]
 struct Watched<T> {
-    what: &'static str,
+    what: DegradedCode,
     files: Vec<PathBuf>,
     read: Read<T>,
     current: watch::Sender<T>,
@@ -41,11 +43,11 @@ struct Last {
 }
 
 impl<T: Clone + Send + Sync + 'static> FileWatch<T> {
-    /// Reads the files. `what` names the value in the log.
+    /// Reads the files. `what` is reported while they cannot be read again.
     ///
     /// # Errors
     /// If they cannot be read.
-    pub(crate) fn open(what: &'static str, files: impl Into<Vec<PathBuf>>, read: Read<T>) -> Result<Self, FileError> {
+    pub(crate) fn open(what: DegradedCode, files: impl Into<Vec<PathBuf>>, read: Read<T>) -> Result<Self, FileError> {
         let files = files.into();
         // Before the files are read: what is written from now on counts as a change, however long it takes to start.
         let last = Mutex::new(Last { marks: marks(&files), error: None });
@@ -57,7 +59,13 @@ impl<T: Clone + Send + Sync + 'static> FileWatch<T> {
     pub(crate) fn fixed(value: T) -> Self {
         let last = Mutex::new(Last { marks: Vec::new(), error: None });
         let read = |_: &[PathBuf], _: Option<&T>| unreachable!("there is nothing to read");
-        Self(Arc::new(Watched { what: "", files: Vec::new(), read, current: watch::Sender::new(value), last }))
+        Self(Arc::new(Watched {
+            what: DegradedCode::Unknown,
+            files: Vec::new(),
+            read,
+            current: watch::Sender::new(value),
+            last,
+        }))
     }
 
     /// The value that was last read.
@@ -70,20 +78,27 @@ impl<T: Clone + Send + Sync + 'static> FileWatch<T> {
         self.0.current.subscribe()
     }
 
-    /// Reads the files again whenever they change, until the process stops. As long as they are invalid, the previous value
-    /// stays in use.
-    pub(crate) async fn watch(&self) {
+    /// Reads the files again whenever they change, until the process stops. Reports why they cannot be read, and `None`
+    /// once they can.
+    pub(crate) async fn watch(&self, report: impl Fn(DegradedCode, Option<&str>)) {
         if self.0.files.is_empty() {
             return std::future::pending().await;
         }
+        let mut reported = None;
+        let mut tell = |error: Option<String>| {
+            if error != reported {
+                report(self.0.what, error.as_deref());
+                reported = error;
+            }
+        };
         loop {
             let watched = self.0.clone();
             let mut looking = tokio::task::spawn_blocking(move || watched.look());
             if tokio::time::timeout(SLOW, &mut looking).await.is_err() {
-                let Watched { what, files, .. } = &*self.0;
-                tracing::error!(file = %files[0].display(), "{what} cannot be read, the file does not answer; the previous ones stay in use");
+                tell(Some(format!("{} does not answer", self.0.files[0].display())));
                 drop(looking.await);
             }
+            tell(self.0.last.lock().unwrap_or_else(PoisonError::into_inner).error.clone());
             tokio::time::sleep(LOOK).await;
         }
     }
@@ -105,17 +120,20 @@ impl<T> Watched<T> {
         let read = (self.read)(&self.files, Some(&self.current.borrow()));
         let error = match read {
             Ok(new) => {
-                tracing::info!(file = %self.files[0].display(), "{} reloaded", self.what);
+                tracing::info!("read again: {}", self.files[0].display());
                 self.current.send_replace(new);
                 None
             }
             Err(error) => Some(error.to_string()),
         };
-        if let Some(error) = error.as_ref().filter(|error| last.error.as_ref() != Some(error)) {
-            tracing::error!(%error, "{} could not be reloaded; the previous ones stay in use", self.what);
-        }
         *last = Last { marks: now, error };
     }
+}
+
+/// Reports to the engine's health, which logs it.
+pub(crate) fn to_health(engine: &Engine) -> impl Fn(DegradedCode, Option<&str>) + use<> {
+    let engine = engine.clone();
+    move |what, error| engine.set_degraded(what, error)
 }
 
 fn marks(files: &[PathBuf]) -> Vec<Mark> {
@@ -140,7 +158,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
         std::fs::write(&file, "one").unwrap();
-        let watched = FileWatch::open("words", [file], |files, former| {
+        let watched = FileWatch::open(DegradedCode::Tokens, [file], |files, former| {
             let before = read(files, former);
             std::fs::write(&files[0], "the second").unwrap();
             before
@@ -162,7 +180,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, lock) = (folder.path().join("a"), folder.path().join("a.locked"));
         std::fs::write(&file, "one").unwrap();
-        let watched = FileWatch::open("words", [file.clone()], unlocked).unwrap();
+        let watched = FileWatch::open(DegradedCode::Tokens, [file.clone()], unlocked).unwrap();
         std::fs::write(&file, "the second").unwrap();
         std::fs::write(&lock, "").unwrap();
         watched.look();
@@ -172,16 +190,38 @@ mod tests {
         assert_eq!(watched.get(), "the second");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_read_is_reported_and_so_is_its_mend() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        std::fs::write(&file, "one").unwrap();
+        let watched = FileWatch::open(DegradedCode::Tokens, [file.clone()], read).unwrap();
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let report = move |what, error: Option<&str>| tell.send((what, error.map(str::to_owned))).unwrap();
+        let steps = async {
+            std::fs::remove_file(&file).unwrap();
+            let (what, error) = told.recv().await.unwrap();
+            assert!(what == DegradedCode::Tokens && error.is_some_and(|error| error.contains("No such file")));
+            std::fs::write(&file, "two").unwrap();
+            assert_eq!(told.recv().await, Some((DegradedCode::Tokens, None)));
+            assert_eq!(watched.get(), "two");
+        };
+        tokio::select! {
+            () = watched.watch(report) => unreachable!("the watch never ends"),
+            () = steps => {}
+        }
+    }
+
     /// On a network that is away, for one.
     #[tokio::test]
     async fn a_file_that_does_not_answer_holds_up_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
         std::fs::write(&file, "one").unwrap();
-        let watched = FileWatch::open("words", [file.clone()], read).unwrap();
+        let watched = FileWatch::open(DegradedCode::Tokens, [file.clone()], read).unwrap();
         std::fs::remove_file(&file).unwrap();
         nix::unistd::mkfifo(&file, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let watching = watched.watch();
+        let watching = watched.watch(|_, _| {});
         tokio::pin!(watching);
         // The reading waits for a writer meanwhile.
         for _ in 0..100 {

@@ -18,7 +18,7 @@ mod suite {
         Subject { ledger: store.clone(), registry: store.clone(), reports: store, keep: Box::new(()) }
     }
 
-    duetime_core::ledger_suite!(subject);
+    duetime_core::ledger_suite!(ledger_cases_in_one: subject);
 }
 
 mod shared {
@@ -35,5 +35,5 @@ mod shared {
         SharedSubject { ledger: store.clone(), inbox: store.clone(), registry: store, application }
     }
 
-    duetime_core::shared_ledger_suite!(subject);
+    duetime_core::shared_ledger_suite!(ledger_cases_in_one: subject);
 }

@@ -14,7 +14,7 @@ async fn subject() -> Subject {
     Subject { ledger: redis.clone(), registry: redis.clone(), reports: redis, keep: Box::new(()) }
 }
 
-duetime_core::ledger_suite! { subject:
+duetime_core::ledger_cases! { subject:
     registry: [
         a_document_has_versions, a_mismatch_changes_nothing, documents_come_by_name, a_removed_document_is_gone,
         a_document_has_no_version_twice, a_document_is_removed_in_the_version_that_is_known, kinds_are_apart,

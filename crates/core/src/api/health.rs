@@ -88,6 +88,12 @@ pub enum DegradedCode {
     QueueSettings,
     /// Jobs of a queue with a target are not delivered by this server: its options do not allow the target.
     Deliveries,
+    /// The file of tokens has changed and cannot be read: the tokens of before stay valid.
+    Tokens,
+    /// The certificate or its key has changed, and cannot be read: that of before stays in use.
+    Certificate,
+    /// The file of webhook keys has changed and cannot be read: the keys of before stay in use.
+    WebhookKeys,
     /// The store has refused changes for lack of room.
     StoreFull,
     /// The files of the store are no longer where they were opened, so changes are refused.
@@ -126,6 +132,15 @@ impl DegradedCode {
             Self::Schedules => "schedules cannot be read",
             Self::QueueSettings => "settings that other servers changed cannot be read",
             Self::Deliveries => "this server does not deliver the jobs of a queue with a target",
+            Self::Tokens => {
+                "the file of tokens has changed and cannot be read, so the tokens of before stay valid: correct it"
+            }
+            Self::Certificate => {
+                "the certificate or its key has changed and cannot be read, so that of before stays in use"
+            }
+            Self::WebhookKeys => {
+                "the file of webhook keys has changed and cannot be read, so the keys of before stay in use"
+            }
             Self::StoreFull => "the store is full, so changes are refused: make room",
             Self::StoreMoved => {
                 "the files of the store were moved, removed or replaced, so changes are refused: put them back, or stop the \

@@ -180,7 +180,7 @@ pub struct Reservation<'a> {
     /// Named jobs that were not leased, and why; each names its job in `id`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Problem>,
-    /// Nothing more is due here before this instant; `null` if nothing waits.
+    /// Nothing more is due here before this instant; `null` if nothing waits, or nothing that is due soon enough to be loaded.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub next_due_at: Option<Timestamp>,
 }
@@ -206,7 +206,7 @@ pub struct Taken<'a> {
     /// Named jobs that were not taken, and why; each names its job in `id`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Problem>,
-    /// Nothing more is due here before this instant; `null` if nothing waits.
+    /// Nothing more is due here before this instant; `null` if nothing waits, or nothing that is due soon enough to be loaded.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub next_due_at: Option<Timestamp>,
 }

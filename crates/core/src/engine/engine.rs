@@ -3,7 +3,7 @@
 use super::events::{Filter, Subscription, Transition};
 use super::services::Services;
 use crate::api;
-use crate::api::{DueCounts, Failures, Health, HistorySpan, Why, Workers as Page};
+use crate::api::{DegradedCode, DueCounts, Failures, Health, HistorySpan, Why, Workers as Page};
 use crate::clock::{Millis, MovableClock};
 use crate::engine::handout::Unclaimed;
 use crate::engine::metrics::Metrics;
@@ -76,9 +76,10 @@ impl Engine {
         self.services.vitals.health()
     }
 
-    /// Records why this process does not deliver the jobs of a queue with a target, for [`health`](Self::health); `None` if it delivers all.
-    pub fn set_undelivered(&self, trouble: Option<impl std::fmt::Display>) {
-        self.services.vitals.set_undelivered(trouble);
+    /// Records for [`health`](Self::health) why a part around the engine does not work, or `None` if it does. Logged when it begins
+    /// and when it ends.
+    pub fn set_degraded(&self, part: DegradedCode, trouble: Option<impl std::fmt::Display>) {
+        self.services.vitals.set_degraded(part, trouble);
     }
 
     /// Waits until a background task has ended although the engine was not stopped: it panicked. The engine is not ready

@@ -92,8 +92,8 @@ impl Vitals {
         Health { ready, degraded: self.status.degraded(), loaded, is_loaded, backlog }
     }
 
-    pub(in crate::engine) fn set_undelivered(&self, trouble: Option<impl std::fmt::Display>) {
-        self.status.set(DegradedCode::Deliveries, trouble);
+    pub(in crate::engine) fn set_degraded(&self, part: DegradedCode, trouble: Option<impl std::fmt::Display>) {
+        self.status.set(part, trouble);
     }
 
     pub(in crate::engine) async fn fault(&self) -> Fault {

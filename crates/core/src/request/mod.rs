@@ -199,7 +199,7 @@ pub struct TakeRequest {
 pub struct Reservation {
     /// Leases, or taken jobs.
     pub leases: Vec<Lease>,
-    /// Nothing more is due in these queues before this instant; `None` if nothing waits.
+    /// Nothing more is due in these queues before this instant; `None` if nothing waits, or nothing that is due soon enough to be loaded.
     pub next_due_at: Option<Timestamp>,
     /// Named jobs that were not handed out, and why.
     pub refused: Vec<(JobId, Error)>,

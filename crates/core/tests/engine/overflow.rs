@@ -1,7 +1,7 @@
 //! More jobs than memory has room for: due jobs wait in the ledger, and are handed out anyway.
 
 use super::fixture::{Bench, job, pass, request};
-use duetime_core::api::{Span, Timestamp};
+use duetime_core::api::{DegradedCode, Span, Timestamp};
 use duetime_core::engine::{
     CancelOutcome, JobRef, Options, Outcome, Patch, Query, ReserveRequest, Source, TakeRequest,
 };
@@ -398,7 +398,7 @@ async fn outcomes_on_their_way_to_the_ledger_are_no_backlog() {
     };
     bench.broker.settle(leases[..10].iter().map(finish).collect()).await.unwrap();
     assert!(bench.broker.backlog_bytes() > ROOM_JOBS * JOB_BYTES / 4);
-    bench.engine.set_undelivered(Some("a receiver is down"));
+    bench.engine.set_degraded(DegradedCode::Deliveries, Some("a receiver is down"));
     assert!(!bench.engine.health().degraded.is_empty() && bench.engine.health().ready);
     let outcome = Outcome::Complete { result: Some(result.clone()) };
     assert_eq!(bench.settle(&leases[10], outcome).await, Ok(State::Succeeded));

@@ -6,6 +6,7 @@ use super::stored_token::Token;
 use crate::file_error::FileError;
 use crate::file_watch::FileWatch;
 use duetime_core::Millis;
+use duetime_core::api::DegradedCode;
 use duetime_core::ports::GcraLimiter;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -91,7 +92,7 @@ impl Tokens {
     pub(crate) fn open(file: PathBuf) -> Result<Self, FileError> {
         let read: fn(&[PathBuf], Option<&Arc<ByHash>>) -> _ =
             |files, former| Ok(known(TokenFile::read(&files[0])?, former.map_or(&ByHash::new(), |former| former)));
-        Ok(Self { known: FileWatch::open("tokens", [file], read)? })
+        Ok(Self { known: FileWatch::open(DegradedCode::Tokens, [file], read)? })
     }
 
     /// The token that is shown, unless it has expired. All are compared, in a time that says nothing of how near a guess
@@ -119,8 +120,8 @@ impl Tokens {
     }
 
     /// Reads the file again whenever it changes, until the process stops. If it is invalid, the previous tokens stay valid.
-    pub(crate) async fn watch(&self) {
-        self.known.watch().await;
+    pub(crate) async fn watch(&self, report: impl Fn(DegradedCode, Option<&str>)) {
+        self.known.watch(report).await;
     }
 }
 

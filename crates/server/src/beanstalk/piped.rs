@@ -53,7 +53,8 @@ impl Bench {
         };
         let config = ListenerConfig::new(&args, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         let door = Door::new(engine.clone(), &config, super::limits::JOB_BYTES_DEFAULT, CancellationToken::new());
-        tokio::spawn(async move { config.watch().await });
+        let reported = engine.clone();
+        tokio::spawn(async move { config.watch(&reported).await });
         Self { engine, clock, ledger, life, door }
     }
 

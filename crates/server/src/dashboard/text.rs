@@ -325,6 +325,9 @@ texts! {
     ScheduleRuns: "A schedule cannot push its job.", "有周期任务无法提交任务。";
     SchedulesUnread: "The server cannot read the schedules.", "服务器无法读取周期任务。";
     Undelivered: "This server does not deliver the jobs of a queue with a target.", "此服务器不投递某个设有目标的队列的任务。";
+    TokensUnread: "The file of tokens has changed and cannot be read. The tokens of before stay valid. Correct the file.", "令牌文件已更改但无法读取，之前的令牌继续有效。请改正该文件。";
+    CertificateUnread: "The certificate or its key has changed and cannot be read. That of before stays in use.", "证书或其私钥已更改但无法读取，继续使用之前的证书。";
+    WebhookKeysUnread: "The file of webhook keys has changed and cannot be read. The keys of before stay in use.", "webhook 密钥文件已更改但无法读取，继续使用之前的密钥。";
     QueueSettings: "The server cannot read settings that other servers changed.", "服务器无法读取其他服务器更改的队列设置。";
     StoreFull: "The store is full, so changes are refused. Make room.", "存储已满，修改被拒绝。请腾出空间。";
     StoreMoved: "The files of the store were moved, removed or replaced, so changes are refused. Put them back, or stop the server and restore them.", "存储文件被移动、删除或替换，修改被拒绝。请放回原处，或停止服务器后恢复。";
@@ -411,6 +414,9 @@ impl Text {
             DegradedCode::Schedules => Self::SchedulesUnread,
             DegradedCode::QueueSettings => Self::QueueSettings,
             DegradedCode::Deliveries => Self::Undelivered,
+            DegradedCode::Tokens => Self::TokensUnread,
+            DegradedCode::Certificate => Self::CertificateUnread,
+            DegradedCode::WebhookKeys => Self::WebhookKeysUnread,
             DegradedCode::StoreFull => Self::StoreFull,
             DegradedCode::StoreMoved => Self::StoreMoved,
             DegradedCode::StoreUnwritable => Self::StoreUnwritable,

@@ -26,8 +26,10 @@ pub(crate) use framework::{
 pub(crate) use observe::DeliveryStats;
 pub(crate) use pace::SharedPace;
 
+use crate::file_watch::to_health;
 use delivery::{Delivery, Executor};
 use duetime::{Client, JobError, Worker};
+use duetime_core::api::DegradedCode;
 use duetime_core::engine::QueueSettings;
 use duetime_core::limits::RESERVE_JOBS_MAX;
 use duetime_core::model::target::Target;
@@ -130,6 +132,8 @@ impl Setup {
             tasks: TaskTracker::new(),
             stop: stop.clone(),
         };
+        let (keys, health, stopped) = (deliveries.executor.setup.sender.keys(), to_health(&engine), stop.clone());
+        deliveries.tasks.spawn(async move { stopped.run_until_cancelled(keys.watch(health)).await });
         let (servers, stopped) = (deliveries.executor.setup.policy.servers.clone(), stop.clone());
         deliveries.tasks.spawn(async move {
             for why in stopped.run_until_cancelled(servers.troubles()).await.into_iter().flatten() {
@@ -209,7 +213,7 @@ impl Deliveries {
             }
         }
         self.each_max.store((self.max / self.by_queue.len().max(1)).max(1), Ordering::Relaxed);
-        self.executor.engine.set_undelivered(undelivered);
+        self.executor.engine.set_degraded(DegradedCode::Deliveries, undelivered);
     }
 
     fn start(&mut self, queue: Arc<str>, target: &Target, max_running: Option<u32>) -> Result<(), CoreError> {

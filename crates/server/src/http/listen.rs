@@ -66,7 +66,7 @@ pub(crate) async fn serve(listener: TcpListener, app: App, stop: CancellationTok
     };
     tokio::select! {
         () = accepting => {}
-        () = app.listener_config.watch() => {}
+        () = app.listener_config.watch(&app.engine) => {}
         () = stop.cancelled() => {}
     }
     drop(listener);

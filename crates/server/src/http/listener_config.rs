@@ -7,6 +7,8 @@ use super::tls::Tls;
 use crate::access::Tokens;
 use crate::account::Account;
 use crate::file_error::FileError;
+use crate::file_watch::to_health;
+use duetime_core::Engine;
 use futures_util::future::OptionFuture;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -114,10 +116,10 @@ impl ListenerConfig {
         if self.is_https { "https" } else { "http" }
     }
 
-    /// Reads files again whenever they change, until the process stops.
-    pub(crate) async fn watch(&self) {
-        let tokens = OptionFuture::from(self.tokens.as_deref().map(Tokens::watch));
-        let tls = OptionFuture::from(self.tls.as_deref().map(Tls::watch));
+    /// Reads files again whenever they change, until the process stops. Those that cannot be read are in the engine's health.
+    pub(crate) async fn watch(&self, engine: &Engine) {
+        let tokens = OptionFuture::from(self.tokens.as_deref().map(|tokens| tokens.watch(to_health(engine))));
+        let tls = OptionFuture::from(self.tls.as_deref().map(|tls| tls.watch(to_health(engine))));
         tokio::join!(tokens, tls, std::future::pending::<()>());
     }
 

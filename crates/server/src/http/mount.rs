@@ -48,8 +48,8 @@ impl Mount {
         listener_config: ListenerConfig,
         stop: CancellationToken,
     ) -> Self {
-        let (watching, until) = (listener_config.clone(), stop.clone());
-        runtime.spawn(async move { until.run_until_cancelled(watching.watch()).await });
+        let (watching, reported, until) = (listener_config.clone(), engine.clone(), stop.clone());
+        runtime.spawn(async move { until.run_until_cancelled(watching.watch(&reported)).await });
         let mut app = App::new(engine.clone(), listener_config, Policy::default(), Arc::default());
         app.stopping = stop;
         let routes = TowerToHyperService::new(uncompressed(&app));

@@ -6,6 +6,7 @@ use super::listener_config::ListenerConfig;
 use super::testing::{Reply, ask_as, stream_as};
 use crate::access::{Caller, Clock, Secret, Tokens, hex};
 use crate::deliver::Policy;
+use crate::file_watch::to_health;
 use axum::body::Body;
 use duetime_core::api::Span;
 use duetime_core::engine::{BulkAction, Options, Query, Stores};
@@ -116,8 +117,8 @@ async fn a_change_of_many_ends_with_the_page_in_which_the_token_expires() {
 #[tokio::test(start_paused = true)]
 async fn a_stream_of_activity_is_silent_about_queues_whose_right_was_lost() {
     let world = World::new().await;
-    let tokens = world.tokens.clone();
-    tokio::spawn(async move { tokens.watch().await });
+    let (tokens, health) = (world.tokens.clone(), to_health(&world.app.engine));
+    tokio::spawn(async move { tokens.watch(health).await });
     let clock: Clock = Arc::new(|| 0);
     let mut stream = stream_as(world.caller(&clock), &world.app, "GET /v1/events?every=100ms").await;
     assert!(text(&mut stream).await.contains("event: subscribed"));

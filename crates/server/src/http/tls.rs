@@ -6,6 +6,7 @@ use crate::account::Account;
 use crate::file_error::FileError;
 use crate::file_watch::FileWatch;
 use duetime::server::{certificates, pem_words};
+use duetime_core::api::DegradedCode;
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
@@ -31,7 +32,7 @@ impl Tls {
     /// # Errors
     /// If a file is missing, or they cannot be used.
     pub(super) fn open(cert: PathBuf, key: PathBuf) -> Result<Self, FileError> {
-        Ok(Self { acceptor: FileWatch::open("certificates", [cert, key], read)? })
+        Ok(Self { acceptor: FileWatch::open(DegradedCode::Certificate, [cert, key], read)? })
     }
 
     /// For a new connection.
@@ -41,8 +42,8 @@ impl Tls {
 
     /// Reads the files again whenever they change, until the process stops. If they are invalid (one of the two may be new
     /// and the other not), the previous ones stay in use.
-    pub(super) async fn watch(&self) {
-        self.acceptor.watch().await;
+    pub(super) async fn watch(&self, report: impl Fn(DegradedCode, Option<&str>)) {
+        self.acceptor.watch(report).await;
     }
 }
 

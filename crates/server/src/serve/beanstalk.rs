@@ -180,7 +180,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Error> {
     let work = async {
         tokio::select! {
             () = talking => {}
-            () = config.watch() => {}
+            () = config.watch(&engine) => {}
         }
     };
     let served = supervised(work, engine.fault(), &stop).await;

@@ -75,10 +75,16 @@ pub struct SharedSubject {
 }
 
 /// One test for each case, on its own store made by this async function.
+///
+/// With `ledger_cases_in_one:` before the function it makes one test of each group, `every_case`, for stores that are expensive to
+/// set up: if each test has its own process, tests cannot share a server.
 #[macro_export]
 macro_rules! ledger_suite {
     ($subject:ident) => {
-        $crate::ledger_suite! { $subject:
+        $crate::ledger_suite! { ledger_cases: $subject }
+    };
+    ($cases:ident: $subject:ident) => {
+        $crate::$cases! { $subject:
             edit: [
                 a_cancel_ends_a_waiting_job, a_cancel_takes_a_lost_lease_with_it, what_follows_a_cancel_is_recorded_with_it, a_delete_removes_row_and_tags,
                 an_update_gives_new_values, an_update_sets_a_new_bucket, a_replaced_job_starts_anew, a_retry_starts_over_and_keeps_errors,
@@ -135,6 +141,12 @@ macro_rules! ledger_suite {
             ]
         }
     };
+}
+
+/// Makes a test of each named case of each named group.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! ledger_cases {
     ($subject:ident: $($module:ident: [$($case:ident),* $(,)?])*) => {
         $(
             mod $module {
@@ -149,11 +161,31 @@ macro_rules! ledger_suite {
     };
 }
 
+/// Makes one test of all named cases of a group, which prints each before it runs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! ledger_cases_in_one {
+    ($subject:ident: $($module:ident: [$($case:ident),* $(,)?])*) => {
+        $(
+            mod $module {
+                #[tokio::test]
+                async fn every_case() {
+                    $(
+                        println!("{}", stringify!($case));
+                        let subject = super::$subject().await;
+                        ::std::boxed::Box::pin($crate::testing::ledger_suite::$module::$case(subject)).await;
+                    )*
+                }
+            }
+        )*
+    };
+}
+
 /// The same for ledgers that record leases.
 #[macro_export]
 macro_rules! lease_ledger_suite {
     ($subject:ident) => {
-        $crate::ledger_suite! { $subject:
+        $crate::ledger_cases! { $subject:
             lease: [
                 a_lease_is_restored, a_lease_forgets_how_far_the_last_one_came, a_lease_never_overwrites_a_higher_version,
                 a_lease_frees_a_key_held_until_started, a_settled_job_is_not_leased, a_later_lease_wins,
@@ -165,8 +197,8 @@ macro_rules! lease_ledger_suite {
 /// The same for ledgers that several processes share.
 #[macro_export]
 macro_rules! shared_ledger_suite {
-    ($subject:ident) => {
-        $crate::ledger_suite! { $subject:
+    ($cases:ident: $subject:ident) => {
+        $crate::$cases! { $subject:
             loaded: [
                 loaded_rows_are_near, what_is_loaded_must_be_as_it_is_now, rows_that_are_not_loaded_wait_to_be,
                 finished_rows_stay_as_they_are, rows_are_marked_in_bulk,

@@ -8,10 +8,11 @@ use crate::deliver::SharedPace;
 use crate::deliver::webhook::{self, Route, Sender};
 use duetime::worker::Handled;
 use duetime::{Context, JobError};
-use duetime_core::api::Span;
+use duetime_core::api::{DegradedCode, Span};
 use duetime_core::model::target::Target;
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The destination of jobs, and the way in which they are sent.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,6 +44,7 @@ pub(super) struct Courier {
     sender: Sender,
     pub(super) pace: SharedPace,
     stop: Stop,
+    _watch: AbortOnDropHandle<()>,
 }
 
 impl Courier {
@@ -72,9 +74,15 @@ impl Courier {
         let Target::Url(endpoint) = target else { unreachable!("it was made with a URL") };
         let route = Route::new(&endpoint, args.webhook.rules()).map_err(unfit)?;
         let sender = Sender::new(&args.webhook).map_err(|error| Failure::usage(error.to_string()))?;
+        let keys = sender.keys();
+        let told = |what: DegradedCode, error: Option<&str>| match error {
+            Some(error) => note!("duetime: {}: {error}", what.detail()),
+            None => note!("duetime: resolved: {}", what.detail()),
+        };
+        let watch = AbortOnDropHandle::new(tokio::spawn(async move { keys.watch(told).await }));
         // All are to one host, and each of so many may be kept.
         sender.admit(concurrency, concurrency);
-        Ok(Self { route, sender, pace: SharedPace::new(concurrency), stop })
+        Ok(Self { route, sender, pace: SharedPace::new(concurrency), stop, _watch: watch })
     }
 
     /// Sends a job.

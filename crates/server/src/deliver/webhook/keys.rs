@@ -11,6 +11,7 @@ use crate::file_error::FileError;
 use crate::file_watch::FileWatch;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use duetime_core::api::DegradedCode;
 use ring::hmac;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -52,7 +53,7 @@ impl Keys {
     /// Reads a file; without one nothing is signed.
     pub(super) fn open(file: Option<PathBuf>) -> Result<Self, FileError> {
         let Some(file) = file else { return Ok(Self::default()) };
-        Ok(Self { known: FileWatch::open("webhook keys", [file], read)? })
+        Ok(Self { known: FileWatch::open(DegradedCode::WebhookKeys, [file], read)? })
     }
 
     /// The keys for jobs of a queue whose target names these, or none.
@@ -74,8 +75,8 @@ impl Keys {
     }
 
     /// Reads the file again whenever it changes, until the process stops. If it is invalid, the previous keys stay in use.
-    pub(super) async fn watch(&self) {
-        self.known.watch().await;
+    pub(crate) async fn watch(&self, report: impl Fn(DegradedCode, Option<&str>)) {
+        self.known.watch(report).await;
     }
 }
 

@@ -43,7 +43,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
-use tokio_util::task::AbortOnDropHandle;
 use turns::Turns;
 
 /// How long a connection may take to be made.
@@ -100,7 +99,6 @@ pub(crate) struct Sender {
     kept: Room,
     once: Room,
     turns: Turns,
-    _watch: AbortOnDropHandle<()>,
 }
 
 impl Sender {
@@ -120,9 +118,7 @@ impl Sender {
             builder.wrap_connector(tcp(false, room))
         };
         let encrypted = Clients::new(https(&kept), https(&once));
-        let watched = keys.clone();
-        let watch = AbortOnDropHandle::new(tokio::spawn(async move { watched.watch().await }));
-        Ok(Self { encrypted, plain, keys, kept, once, turns: Turns::none(), _watch: watch })
+        Ok(Self { encrypted, plain, keys, kept, once, turns: Turns::none() })
     }
 
     /// Makes room for this many connections that are kept for later deliveries, and for this many deliveries at a time.
