@@ -6,8 +6,9 @@ use duetime::time::Span;
 use duetime::worker::{FromContext, FromRef, Previous, Raw};
 use duetime::{JobId, new_job};
 use serde_json::json;
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
 use std::thread::{self, ThreadId};
+use tokio::runtime::Handle;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Job)]
 #[job(kind = "invoice.send", was = "invoice.mail", was = "bill", queue = "mail")]
@@ -143,6 +144,24 @@ async fn a_blocking_handler_leaves_the_runtime_alone() {
     let panicked = why(client.jobs().get(ids[1]).await.unwrap());
     assert!(panicked.starts_with("panicked at ") && panicked.ends_with("one is too few"), "{panicked}");
     assert!(panicked.contains("handlers.rs:"), "{panicked}");
+}
+
+/// Host names are looked up on the runtime's blocking threads, and files are read there.
+#[test]
+fn blocking_handlers_leave_the_blocking_threads_of_the_runtime_to_others() {
+    #[expect(clippy::needless_pass_by_value, reason = "a handler gets its arguments")]
+    fn meet(job: Add, State(all): State<Arc<Barrier>>) -> Result<String, JobError> {
+        all.wait();
+        Handle::current().block_on(async { tokio::task::spawn_blocking(|| ()).await }).map_err(JobError::new)?;
+        Ok(format!("{}", job.by))
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().max_blocking_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = Client::memory().await.unwrap();
+        client.push_all((0..8).map(|by| Add { by })).await.unwrap();
+        let worker = Worker::new(&client).state(Arc::new(Barrier::new(8))).concurrency(8).handle_blocking(meet);
+        assert_eq!(worker.drain().await.unwrap().succeeded, 8, "they wait for each other");
+    });
 }
 
 #[tokio::test]

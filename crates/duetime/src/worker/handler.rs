@@ -8,7 +8,6 @@ use crate::job_type::JobType;
 use duetime_core::api;
 use serde::Serialize;
 use std::fmt;
-use std::panic::{self, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -52,7 +51,7 @@ pub trait Handler<M, S>: Send + Sync + 'static {
     fn call(&self, context: Context, state: &S) -> Handling;
 }
 
-/// The same that is not async and may block: it runs on a thread of the runtime's pool for that.
+/// The same that is not async and may block: it runs on one of the worker's own threads, within its runtime. A worker has at most 512.
 #[diagnostic::on_unimplemented(
     message = "this is no blocking handler for a worker with the state `{S}`",
     note = "a blocking handler is a function that is not async and returns a `Result`; its arguments are those of `Handler`"
@@ -62,7 +61,10 @@ pub trait BlockingHandler<M, S>: Send + Sync + 'static {
     type Job: JobType;
 
     /// Runs the handler for the job of this context.
-    fn call_blocking(self: Arc<Self>, context: Context, state: &S) -> Handling;
+    ///
+    /// # Errors
+    /// As the handler returns them.
+    fn call_blocking(&self, context: Context, state: &S) -> Handled;
 }
 
 /// A [`Handler`] without a typed payload: all its arguments are [`FromContext`], such as [`Raw`](super::Raw).
@@ -91,7 +93,7 @@ macro_rules! handlers {
             type Job = J;
 
             fn call(&self, context: Context, state: &S) -> Handling {
-                arguments!(context, state, $($before)*, J, $($after)*);
+                arguments!(refuse; context, state, $($before)*, J, $($after)*);
                 finish(context, self($($before,)* J, $($after,)*))
             }
         }
@@ -102,14 +104,13 @@ macro_rules! handlers {
             T: Serialize,
             E: Into<JobError>,
             J: JobType,
-            $($before: FromContext<S> + Send + 'static,)* $($after: FromContext<S> + Send + 'static,)*
+            $($before: FromContext<S>,)* $($after: FromContext<S>,)*
         {
             type Job = J;
 
-            fn call_blocking(self: Arc<Self>, context: Context, state: &S) -> Handling {
-                arguments!(context, state, $($before)*, J, $($after)*);
-                let kept = context.clone();
-                block(move || keep(&kept, self($($before,)* J, $($after,)*)))
+            fn call_blocking(&self, context: Context, state: &S) -> Handled {
+                arguments!(Err; context, state, $($before)*, J, $($after)*);
+                keep(&context, self($($before,)* J, $($after,)*))
             }
         }
     };
@@ -141,18 +142,18 @@ macro_rules! raw_handlers {
 
 /// Binds each argument to a variable with the name of its type, or ends the attempt.
 macro_rules! arguments {
-    ($context:ident, $state:ident, $($before:ident)*, $payload:ident, $($after:ident)*) => {
+    ($refuse:ident; $context:ident, $state:ident, $($before:ident)*, $payload:ident, $($after:ident)*) => {
         #[allow(unused_variables, reason = "a handler may have no other arguments")]
         let state = $state;
-        $(arguments!(@one $before = $before::from_context(&$context, state));)*
-        arguments!(@one $payload = payload(&$context));
-        $(arguments!(@one $after = $after::from_context(&$context, state));)*
+        $(arguments!(@one $refuse, $before = $before::from_context(&$context, state));)*
+        arguments!(@one $refuse, $payload = payload(&$context));
+        $(arguments!(@one $refuse, $after = $after::from_context(&$context, state));)*
     };
-    (@one $name:ident = $value:expr) => {
+    (@one $refuse:ident, $name:ident = $value:expr) => {
         #[allow(non_snake_case, reason = "named like its type")]
         let $name = match $value {
             Ok(argument) => argument,
-            Err(error) => return refuse(error),
+            Err(error) => return $refuse(error),
         };
     };
 }
@@ -203,17 +204,4 @@ fn keep<T: Serialize, E: Into<JobError>>(context: &Context, ended: Result<T, E>)
     let lost = |why: String| JobError::fatal(format!("the handler succeeded, but its result cannot be kept: {why}"));
     let result = serde_json::to_vec(&value).map_err(|error| lost(error.to_string()))?;
     if result == b"null" { Ok(()) } else { context.set_result(result).map_err(|error| lost(error.to_string())) }
-}
-
-/// Runs this on a thread that may block.
-fn block(run: impl FnOnce() -> Handled + Send + 'static) -> Handling {
-    Box::pin(async move {
-        let caught =
-            || panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(JobError::panicked(&*panic)));
-        match tokio::task::spawn_blocking(caught).await {
-            Ok(handled) => handled,
-            // The runtime is shutting down.
-            Err(error) => Err(JobError::new(error)),
-        }
-    })
 }

@@ -21,6 +21,7 @@ mod prefetch;
 mod run;
 #[cfg(feature = "unstable-server")]
 mod server;
+mod threads;
 mod turns;
 
 pub use context::Context;
@@ -42,6 +43,7 @@ use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
+use threads::Threads;
 use tokio::time::{Instant, timeout};
 use turns::Turns;
 
@@ -111,6 +113,7 @@ struct Plan {
     lease: Option<Span>,
     stop_limit: Duration,
     handlers: Handlers,
+    threads: Threads,
 }
 
 impl Worker {
@@ -127,6 +130,7 @@ impl Worker {
             lease: None,
             stop_limit: STOP_LIMIT_DEFAULT,
             handlers: Handlers::default(),
+            threads: Threads::default(),
         };
         Self { state: (), plan }
     }
@@ -199,10 +203,13 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
-    /// Adds a [`BlockingHandler`], a function that is not async, for the jobs of its payload's type.
+    /// Adds a [`BlockingHandler`], a function that is not async, for the jobs of its payload's type. It runs on a thread of this worker.
     pub fn handle_blocking<M, H: BlockingHandler<M, S>>(mut self, handler: H) -> Self {
-        let (state, handler) = (self.state.clone(), Arc::new(handler));
-        let handler: AnyHandler = Arc::new(move |context| handler.clone().call_blocking(context, &state));
+        let (threads, called) = (self.plan.threads.clone(), Arc::new((handler, self.state.clone())));
+        let handler: AnyHandler = Arc::new(move |context| {
+            let (threads, called) = (threads.clone(), called.clone());
+            Box::pin(async move { threads.run(move || called.0.call_blocking(context, &called.1)).await })
+        });
         self.add::<H::Job>(handler);
         self
     }
