@@ -141,11 +141,16 @@ impl FollowUps {
         Ok(whole)
     }
 
-    /// Adds what is missing to these ends. Leases that have ended meanwhile are left out.
+    /// Adds what is missing to these ends. Leases that have ended meanwhile are left out, and so are jobs whose lists this version
+    /// cannot read: they keep their leases, and hold up no other end.
+    ///
+    /// # Errors
+    /// If the lists of all of them cannot be read; of the stores.
     async fn decide(&self, undecided: Vec<(usize, Settle)>) -> Result<(Vec<usize>, Vec<Settle>), Error> {
         let ids: Vec<_> = undecided.iter().map(|(_, settle)| settle.receipt.id).collect();
         let heads = self.broker.get(&ids, Detail::Head).await?;
         let (mut places, mut whole) = (Vec::with_capacity(ids.len()), Vec::with_capacity(ids.len()));
+        let mut unread = None;
         for ((place, settle), head) in undecided.into_iter().zip(heads) {
             let Some(job) = head.filter(|job| job.receipt() == settle.receipt) else { continue };
             let mut decision = rules::as_asked(&job, settle.decision);
@@ -154,11 +159,22 @@ impl FollowUps {
             {
                 let error = finish.error.as_ref().map(|error| error.message.clone());
                 let message = finish.message.clone().or(error);
-                finish.successors = self.after(&job, finish.stage, finish.result.as_ref(), message).await?;
+                finish.successors = match self.after(&job, finish.stage, finish.result.as_ref(), message).await {
+                    Err(error @ Error::Damaged(_)) => {
+                        unread = Some(error);
+                        continue;
+                    }
+                    made => made?,
+                };
             }
             places.push(place);
             let read = (!decision.rewrites()).then(|| Box::new(job));
             whole.push(Settle { decision, read, ..settle });
+        }
+        match unread {
+            Some(error) if whole.is_empty() => return Err(error),
+            Some(error) => tracing::error!(%error, "a job does not end"),
+            None => {}
         }
         Ok((places, whole))
     }
@@ -175,7 +191,9 @@ impl FollowUps {
         message: Option<Arc<str>>,
     ) -> Result<Vec<Job>, Error> {
         let Some(state) = end.end_state().filter(|_| !job.follow_ups(end).is_empty()) else { return Ok(Vec::new()) };
-        let new: Vec<NewJob> = job.follow_ups(end).iter().map(NewJob::try_from).collect::<Result<_, _>>()?;
+        let damaged = |error: Error| Error::Damaged(format!("what follows the job {} cannot be read: {error}", job.id));
+        let new: Result<Vec<NewJob>, Error> = job.follow_ups(end).iter().map(NewJob::try_from).collect();
+        let new = new.map_err(damaged)?;
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
         let ids = self.ids.next(&partitions, self.broker.now()).await?;
         let previous = Arc::new(Previous::new(job, state, result, message));
@@ -185,8 +203,7 @@ impl FollowUps {
             let trace = new.options.trace.clone().or_else(|| job.options().trace.clone());
             let options = JobOptions { previous: Some(previous.clone()), trace, ..new.options.clone() };
             let new = NewJob { options, ..new };
-            let damaged = |error| Error::Damaged(format!("what follows the job {} cannot be read: {error}", job.id));
-            new.accept(id, now, PAYLOAD_BYTES_MAX).map_err(damaged)
+            new.accept(id, now, PAYLOAD_BYTES_MAX).map_err(|error| damaged(error.into()))
         };
         ids.into_iter().zip(new).map(start).collect()
     }

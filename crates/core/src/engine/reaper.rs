@@ -176,7 +176,12 @@ mod tests {
     use super::*;
     use crate::engine::tests::{Fixture, due_in, job, pass};
     use crate::json::Span;
-    use crate::model::job::{NewJob, State};
+    use crate::model::follow_up::FollowUp;
+    use crate::model::id::JobId;
+    use crate::model::job::{NewJob, Stage, State};
+    use crate::model::options::JobOptions;
+    use crate::ports::Room;
+    use serde_json::value::RawValue;
 
     #[tokio::test(start_paused = true)]
     async fn what_was_not_settled_or_not_started_in_time_ends_and_the_rest_stays() {
@@ -194,5 +199,36 @@ mod tests {
         assert_eq!(fixture.held(runs.id).await, Some(runs));
         let state = |id| fixture.row(id).unwrap().state(fixture.now());
         assert_eq!((state(unstarted.id), state(crashed.id)), (State::Failed, State::Ready));
+    }
+
+    /// A newer version may have pushed it.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_whose_list_cannot_be_read_holds_up_no_other() {
+        let fixture = Fixture::new().await;
+        let list = |json: &str| {
+            let json = RawValue::from_string(json.to_owned()).unwrap();
+            Some(Arc::from([FollowUp::of_json((&*json).into())]))
+        };
+        let followed = JobOptions {
+            otherwise: list(r#"{"payload":1}"#),
+            ..Retry { max_attempts: Some(1), ..Retry::default() }.into()
+        };
+        let other = fixture.running(NewJob { lease: Some(Span(5_000)), options: followed.clone(), ..job() }).await;
+        let broker = &fixture.base.stores.broker;
+        let options = JobOptions { otherwise: list(r#"{"queue":7}"#), ..followed }.shared();
+        let id = JobId::in_partition(other.id.sequence() + 1_000, other.id.partition());
+        let waiting = Job { id, options, lease_until: None, started_at: None, attempt: 0, ..other.clone() };
+        broker.put(vec![waiting], broker.reading(), Room::Any).await.unwrap();
+        let unread = fixture.lease(1).await.remove(0);
+        pass(Duration::from_secs(5)).await;
+        fixture.loops.reaper.reap_once().await.unwrap();
+        pass(Duration::ZERO).await;
+        assert_eq!(fixture.row(other.id).unwrap().stage, Stage::Failed);
+        assert!(fixture.ledger.jobs().iter().any(|job| job.options().previous.is_some()), "what follows it");
+        assert!(fixture.held(unread.id).await.unwrap().lease_until.is_some());
+        // The broker tells of it again after a second.
+        pass(Duration::from_secs(1)).await;
+        let error = fixture.loops.reaper.reap_once().await.unwrap_err();
+        assert!(matches!(error, Error::Damaged(_)), "{error}");
     }
 }

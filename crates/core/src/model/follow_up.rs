@@ -93,9 +93,37 @@ impl Previous {
         json.or(self.result_base64.as_ref().map(|Base64(bytes)| &**bytes))
     }
 
+    /// As JSON for a place that holds no more than so many bytes, such as a header: a longer one leaves out the result, and then the
+    /// message.
+    pub fn within(&self, bytes_max: usize) -> String {
+        let without_result = Self { result: None, result_base64: None, ..self.clone() };
+        let briefest = Self { message: None, ..without_result.clone() };
+        let print = |all: &Self| serde_json::to_string(all).expect("its names are text");
+        let longer = [self, &without_result].map(print).into_iter().find(|json| json.len() <= bytes_max);
+        longer.unwrap_or_else(|| print(&briefest))
+    }
+
     /// About how many bytes of memory it takes.
     pub(super) fn bytes(&self) -> usize {
         let result = self.result_bytes().map_or(0, |result| result.len());
         size_of::<Self>() + result + self.message.as_ref().map_or(0, |message| message.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::fixtures;
+
+    #[test]
+    fn what_is_too_long_is_left_out() {
+        let result: Payload = br#"{"a":1}"#[..].into();
+        let previous = Previous::new(&fixtures::job(7), State::Failed, Some(&result), Some("no".into()));
+        let whole = previous.within(1_000);
+        assert!(whole.contains(r#""result":{"a":1},"message":"no""#), "{whole}");
+        let short = previous.within(whole.len() - 1);
+        assert!(!short.contains("result") && short.contains(r#""message":"no""#), "{short}");
+        let shortest = previous.within(1);
+        assert!(!shortest.contains("message") && shortest.contains(r#""state":"failed""#), "{shortest}");
     }
 }

@@ -135,7 +135,7 @@ pub(crate) async fn an_owner_gets_its_lock_again(client: Client) {
 }
 
 pub(crate) async fn a_caller_that_blocks_keeps_its_lock(client: Client) {
-    let lock = lock(&client).ttl(SHORT);
+    let lock = lock(&client).ttl(SHORT * 2);
     let guard = held(&lock).await;
     std::thread::sleep(SHORT * 3);
     assert!(!guard.lost().is_cancelled() && guard.is_held().await.unwrap());

@@ -20,6 +20,15 @@ fn a_command_is_given_payload_and_environment() {
 }
 
 #[test]
+fn a_command_is_given_the_job_before_it() {
+    let place = Place::new();
+    let first = place.push(&["first", "--then", r#"{"queue": "next", "payload": "second"}"#]);
+    assert_eq!(place.ok(&["work", "default", "--once", "--", "sh", "-c", "printf '%s.' \"$DUETIME_PREVIOUS\""]), ".");
+    let out = place.ok(&["work", "next", "--once", "--", "sh", "-c", "cat; printf '%s' \"$DUETIME_PREVIOUS\""]);
+    assert_eq!(out, format!("\"second\"{{\"id\":\"{first}\",\"queue\":\"default\",\"state\":\"succeeded\"}}"));
+}
+
+#[test]
 fn a_command_is_given_the_trace_of_its_job() {
     const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let place = Place::new();

@@ -133,6 +133,20 @@ async fn a_key_signs_jobs_of_its_queues_only() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_names_the_job_before_it() {
+    let server = Server::start().await;
+    let receiver = Receiver::start(|_, _| Answer::Status(200, ""));
+    server.set("hooks", json!({"target": {"url": receiver.url()}})).await;
+    let follower = server.client.push_raw("next", *b"{}").queue("hooks");
+    let first = server.client.push_raw("first", *b"{}").queue("hooks").then(follower).await.unwrap().id;
+    server.completed(first).await;
+    let received = receiver.after(2).await;
+    assert_eq!((received[0].header("duetime-previous"), received[1].header("duetime-kind")), ("", "next"));
+    let previous: serde_json::Value = serde_json::from_str(received[1].header("duetime-previous")).unwrap();
+    assert_eq!((&previous["id"], &previous["state"]), (&json!(first), &json!("succeeded")));
+}
+
 /// The request also carries the job's trace and its metadata.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_jobs_own_target_counts_in_place_of_its_queues() {

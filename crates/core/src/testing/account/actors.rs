@@ -6,8 +6,10 @@ use super::{At, Call, Field, Wish};
 use crate::engine::{LockRequest, Outcome, Patch, QueueSettings, ReserveRequest, Source, TakeRequest};
 use crate::error::Error;
 use crate::json::{Span, Timestamp};
+use crate::model::follow_up::FollowUp;
 use crate::model::id::JobId;
 use crate::model::job::{Due, NewJob};
+use crate::model::options::JobOptions;
 use crate::model::retry::Retry;
 use crate::ports::{Lease, Rate};
 use crate::rules::Failure;
@@ -25,6 +27,8 @@ const RATE: Rate = Rate { per_second: 25.0, burst: Some(4) };
 const LOCKS: [&str; 2] = ["hot", "warm"];
 /// Above this many live jobs nothing is pushed.
 const LIVE_MAX: i64 = 150;
+/// How many of a hundred jobs name others that follow.
+const FOLLOWED_PERCENT: u64 = 15;
 /// How many recent jobs meddlers choose from.
 const RECENT: usize = 60;
 /// How many pairs of edits of one job follow each other.
@@ -73,7 +77,24 @@ impl Actor {
         let options = Retry { max_attempts: Some(0), ..Retry::default() }.into();
         let priority = random.within(0..2) as u32 * 1024;
         let payload = if random.percent(self.field.large_percent) { vec![b' '; LARGE_BYTES] } else { b"{}".to_vec() };
-        NewJob { due, queue, options, priority, ..NewJob::new(payload) }
+        let mut job = NewJob { due, queue, options, priority, ..NewJob::new(payload) };
+        if self.random.percent(FOLLOWED_PERCENT) {
+            let mut list = || {
+                let count = self.random.within(0..3);
+                let jobs: Vec<FollowUp> = (0..count).map(|_| self.follow_up(&job.options)).collect();
+                (!jobs.is_empty()).then(|| Arc::from(jobs))
+            };
+            (job.options.then, job.options.otherwise) = (list(), list());
+        }
+        job
+    }
+
+    /// One that follows another job, with these options.
+    fn follow_up(&mut self, options: &JobOptions) -> FollowUp {
+        let due = if self.random.percent(50) { Due::Now } else { Due::After(Span(self.random.within(1..500))) };
+        let queue = Arc::from(*self.random.of(&QUEUES));
+        let job = NewJob { due, queue, options: options.clone(), ..NewJob::new(*b"{}") };
+        FollowUp::try_from(&job).expect("it is one")
     }
 
     pub(super) async fn push(mut self) {

@@ -10,6 +10,7 @@
 mod actors;
 mod dropped;
 mod field;
+mod follow_ups;
 mod jobs;
 mod limits;
 mod locks;
@@ -338,6 +339,7 @@ impl Account {
                 wrong.push(format!("    of {id}: {life:?}\n    recorded as {:?}", records.get(&id)));
             }
         }
+        wrong.extend(self.judge_follow_ups(records));
         wrong.extend(self.judge_limits());
         wrong.extend(self.judge_locks());
         if !wrong.is_empty() {

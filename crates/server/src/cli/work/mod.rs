@@ -39,8 +39,8 @@ const HELD_RETRY: Duration = Duration::from_millis(100);
 ///
 /// The command gets the payload on standard input. Its environment has DUETIME_ID, DUETIME_QUEUE, DUETIME_KIND,
 /// DUETIME_ATTEMPT, DUETIME_DUE_AT, DUETIME_DUE_AT_MS, DUETIME_TAGS (one per line), DUETIME_META (a JSON object),
-/// DUETIME_KEY, DUETIME_RECEIPT and DUETIME_EPOCH, and TRACEPARENT if the job belongs to a trace. Exit status 0 completes the
-/// job, 65 fails it for good, and any other fails the attempt. The message of a failure is the status, the last line of standard error that is no stack
+/// DUETIME_KEY, DUETIME_RECEIPT and DUETIME_EPOCH, DUETIME_PREVIOUS (the job whose end began this one, as a JSON object; without
+/// its result beyond 64 KiB), and TRACEPARENT if the job belongs to a trace. Exit status 0 completes the job, 65 fails it for good, and any other fails the attempt. The message of a failure is the status, the last line of standard error that is no stack
 /// trace, and the end of standard error.
 ///
 /// The lease is extended while the command runs. The command runs in its own process group, which is ended (SIGTERM, then

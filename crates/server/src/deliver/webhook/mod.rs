@@ -54,6 +54,9 @@ const REFUSALS_MAX: usize = 3;
 /// How long the body of an answer may take: the job's outcome does not depend on it.
 const BODY_MAX: Duration = Duration::from_secs(5);
 
+/// Servers take headers of at least so many bytes.
+const PREVIOUS_BYTES_MAX: usize = 4 << 10;
+
 /// What an operator says of webhooks.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[group(skip)]
@@ -194,6 +197,9 @@ impl Sender {
         }
         if let Some(meta) = &job.options().meta {
             set(&mut headers, "duetime-meta", &serde_json::to_string(meta).expect("its names are text"));
+        }
+        if let Some(previous) = &job.options().previous {
+            set(&mut headers, "duetime-previous", &previous.within(PREVIOUS_BYTES_MAX));
         }
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = route.method.clone();
