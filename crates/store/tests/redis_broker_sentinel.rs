@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 async fn broker(clock: Arc<ManualClock>) -> BrokerAndBus {
     static SERVERS: OnceLock<RedisSentinel> = OnceLock::new();
     static LAST: AtomicU32 = AtomicU32::new(0);
-    let servers = SERVERS.get_or_init(RedisSentinel::start);
+    let servers = SERVERS.get_or_init(RedisSentinel::patient);
     let url = format!("{}?namespace=case{}", servers.url(), LAST.fetch_add(1, Ordering::Relaxed));
     let options = Options { beside: Some("test".into()), clock: Some(clock), ..Options::default() };
     let redis = Arc::new(Redis::connect(&url, options).await.expect("connected"));

@@ -220,7 +220,7 @@ async fn a_cluster_takes_one_right_more() {
 
 #[tokio::test]
 async fn servers_under_sentinel_take_no_more() {
-    let watched = RedisSentinel::start();
+    let watched = RedisSentinel::patient();
     watched.servers().iter().for_each(|server| confine(server, &[]));
     life(&as_user(&watched.url())).await;
     let refused: BTreeSet<String> = watched.servers().iter().flat_map(|server| commands_of(server, true)).collect();

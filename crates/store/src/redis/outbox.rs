@@ -7,7 +7,7 @@ use super::reply::Reply;
 use super::scripts;
 use super::settle::entry;
 use duetime_core::ports::{Detail, OutboxEntry, Outcomes};
-use duetime_core::{Error, JobId, Millis};
+use duetime_core::{Error, Job, JobId, Millis};
 
 impl Jobs {
     pub(super) async fn outcomes_which(&self, which: Outcomes) -> Result<Vec<OutboxEntry>, Error> {
@@ -47,7 +47,7 @@ impl Jobs {
             text.number(skip as u64);
         };
         let mut reply = self.partitions.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
-        let entries = read(reply.list()?)?;
+        let entries = read(reply.list()?, self.partitions.is_ledger())?;
         self.entry_backlog(partition, reply.number()? as u64);
         Ok(entries)
     }
@@ -62,7 +62,7 @@ impl Jobs {
                     left.iter().for_each(|&i| text.push(&bytes(ids[i])));
                 };
                 let mut reply = self.partitions.run(partition, &scripts::OUTCOMES, &[], arguments).await?;
-                entries.extend(read(reply.list()?)?);
+                entries.extend(read(reply.list()?, self.partitions.is_ledger())?);
                 self.entry_backlog(partition, reply.number()? as u64);
                 left = &left[reply.number()? as usize..];
             }
@@ -149,28 +149,26 @@ impl Jobs {
     }
 }
 
-fn read(mut reply: Reply) -> Result<Vec<OutboxEntry>, Error> {
+fn read(mut reply: Reply, is_ledger: bool) -> Result<Vec<OutboxEntry>, Error> {
     let mut decoder = Decoder::default();
     let mut entries = Vec::new();
     while reply.len() > 0 {
         let (id, body, meta, result, moved) =
             (reply.id()?, reply.bytes()?, reply.bytes()?, reply.bytes()?, reply.bytes()?);
-        if body.is_empty() {
-            continue;
+        let mut successors = Vec::new();
+        let mut rest = &moved[..];
+        while !rest.is_empty() {
+            let (successor, left) = Record::unpacked(rest)
+                .ok_or_else(|| Error::Damaged(format!("what follows the job {id} cannot be read")))?;
+            (rest, _) = (left, successors.push(successor.job));
         }
-        let record = decoder.record(id, &body, &meta, &result)?;
-        entries.push(if moved.is_empty() {
-            entry(record)
-        } else {
-            let mut successors = Vec::new();
-            let mut rest = &moved[..];
-            while !rest.is_empty() {
-                let (successor, left) = Record::unpacked(rest)
-                    .ok_or_else(|| Error::Damaged(format!("what follows the job {id} cannot be read")))?;
-                (rest, _) = (left, successors.push(successor.job));
-            }
-            entry(record).followed_by(successors)
-        });
+        if !body.is_empty() {
+            let record = decoder.record(id, &body, &meta, &result)?;
+            entries.push(entry(record).followed_by(successors));
+        } else if let Some(first) = successors.first().filter(|_| is_ledger) {
+            // The record of the job was deleted, or dropped to make room. What follows it is not lost with it.
+            entries.push(OutboxEntry::Removed(Job { id, ..first.clone() }).followed_by(successors));
+        }
     }
     Ok(entries)
 }

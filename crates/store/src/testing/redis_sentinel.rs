@@ -9,7 +9,7 @@ const REPLICAS: usize = 2;
 const SENTINELS: usize = 3;
 
 /// One master, two replicas, and three sentinels of which two must agree. A dead master is noticed after half a second, and
-/// replaced within three.
+/// replaced within three, unless they are [patient](Self::patient).
 #[derive(Debug)]
 pub struct RedisSentinel {
     servers: Vec<RedisServer>,
@@ -19,6 +19,16 @@ pub struct RedisSentinel {
 impl RedisSentinel {
     /// Starts all servers and waits until the replicas are connected and the sentinels have found them and each other.
     pub fn start() -> Self {
+        Self::with_patience(500)
+    }
+
+    /// The same for tests that end no master: on a busy machine it may stand still, and is not replaced for that.
+    pub fn patient() -> Self {
+        Self::with_patience(60_000)
+    }
+
+    /// A master that is silent for so many milliseconds is replaced.
+    fn with_patience(ms: u32) -> Self {
         // A master that restarts during a failover has no replicas, so it accepts no writes alongside the new one.
         let settings = ["--repl-diskless-sync-delay", "0", "--min-replicas-to-write", "1"];
         let master = RedisServer::begin(&settings);
@@ -31,7 +41,7 @@ impl RedisSentinel {
         let synced =
             |replica: &RedisServer| replica.command(&["INFO", "replication"]).contains("master_link_status:up");
         until("each replica to follow its master", AGREED_LIMIT, || servers[1..].iter().all(synced).then_some(()));
-        let begun = watch(&servers);
+        let begun = watch(&servers, ms);
         let sentinels: Vec<_> = begun.into_iter().map(RedisServer::ready).collect();
         let watched = Self { servers, sentinels };
         until("the sentinels to see all", AGREED_LIMIT, || watched.sentinels.iter().all(sees_all).then_some(()));
@@ -103,7 +113,7 @@ impl Drop for Explains<'_> {
 }
 
 /// Starts sentinels that are configured with each other, which they would otherwise learn by gossip every two seconds.
-fn watch(servers: &[RedisServer]) -> Vec<RedisServer> {
+fn watch(servers: &[RedisServer], patience_ms: u32) -> Vec<RedisServer> {
     let ports: Vec<_> = (0..SENTINELS).map(|_| Port::free()).collect();
     let numbers: Vec<_> = ports.iter().map(Port::number).collect();
     let id = |port: u16| format!("{port:040x}");
@@ -111,7 +121,8 @@ fn watch(servers: &[RedisServer]) -> Vec<RedisServer> {
         let mut conf = format!("port {own}\nbind 127.0.0.1\nsentinel myid {}\n", id(own));
         let master = servers[0].port();
         conf += &format!("sentinel monitor {NAME} 127.0.0.1 {master} 2\n");
-        conf += &format!("sentinel down-after-milliseconds {NAME} 500\nsentinel failover-timeout {NAME} 2000\n");
+        conf += &format!("sentinel down-after-milliseconds {NAME} {patience_ms}\n");
+        conf += &format!("sentinel failover-timeout {NAME} 2000\n");
         for replica in &servers[1..] {
             conf += &format!("sentinel known-replica {NAME} 127.0.0.1 {}\n", replica.port());
         }

@@ -211,6 +211,31 @@ async fn a_copy_goes_to_another_queue_though_its_sender_dies() {
     assert_eq!(bench.row(1).await.unwrap().stage, Stage::Failed);
 }
 
+/// It was deleted, or dropped to make room, before a server that was killed had carried out its end.
+#[tokio::test]
+async fn what_follows_a_job_outlives_its_record() {
+    let bench = Bench::new("outlived").await;
+    bench.record(&[job(1), job(2)]).await;
+    for n in [8, 9] {
+        let job_of_end = Job { queue: "next".into(), ..job(n) };
+        let end = Decision::Finish(Finish { successors: vec![job_of_end], ..Finish::new(Stage::Succeeded) });
+        let settled = bench.redis.settle(vec![Settle::new(bench.one().await.receipt(), end)]).await.unwrap();
+        assert_eq!(settled.states, [Some(State::Succeeded)]);
+    }
+    assert!(matches!(bench.redis.edit_in_ledger(id(1), Change::Delete).await, Edited::Changed(_)));
+    bench.clock.advance(DAY_MS);
+    assert_eq!(bench.redis.prune(Retention { succeeded: Span(1), failed: Span(1) }, T0 + DAY_MS, 10).await, Ok(1));
+    let left = duetime_core::ports::Outcomes::Oldest { limit: 10, age_ms: 0 };
+    let entries = bench.redis.outcomes(left).await.unwrap();
+    let known = |entry: &OutboxEntry| (entry.job().id, entry.successors()[0].id);
+    assert_eq!(entries.iter().map(known).collect::<Vec<_>>(), [(id(1), id(8)), (id(2), id(9))]);
+    bench.redis.apply(entries, 0).await.unwrap();
+    bench.redis.forget(&[(id(1), 0), (id(2), 0)], u64::MAX).await.unwrap();
+    assert!(bench.redis.outcomes(left).await.unwrap().is_empty() && bench.redis.backlog() == 0);
+    assert_eq!(bench.redis.reserve(reserve("next", 10)).await.unwrap().leases.len(), 2);
+    assert!(bench.row(1).await.is_none() && bench.row(2).await.is_none());
+}
+
 /// A job under the copy's id is the copy itself, unless it was imported.
 #[tokio::test]
 async fn a_copy_whose_id_an_imported_job_has_is_named() {
