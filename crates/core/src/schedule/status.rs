@@ -35,7 +35,7 @@ pub struct LastTick {
     pub at: Timestamp,
     /// The outcome.
     pub outcome: TickOutcome,
-    /// The job: the new one, or the one that holds the key.
+    /// The job: the new one, the one that holds the key, or the live one of an earlier tick.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<JobId>,
 }

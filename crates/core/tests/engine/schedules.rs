@@ -202,7 +202,7 @@ async fn a_tick_may_wait_for_the_job_before() {
     assert_eq!(ticks(&bench.ledger, "s"), [t0 + 10_000]);
     assert_eq!(
         bench.last("s").await,
-        LastTick { at: Timestamp(t0 + 20_000), outcome: TickOutcome::Overlap, job: None }
+        LastTick { at: Timestamp(t0 + 20_000), outcome: TickOutcome::Overlap, job: Some(lease.job.id) }
     );
     bench.complete(&lease).await.unwrap();
     seconds(10).await;

@@ -508,14 +508,36 @@ mod tests {
         let ticking = schedules.clone();
         let ticks = tokio::spawn(async move { ticking.tick_schedules().await });
         pass(Duration::from_secs(1)).await;
-        let running = fixture.lease(1).await.remove(0);
-        let fail = Failure { message: "no disk".into(), is_final: true, retry_after: None };
-        fixture.settle(running.receipt(), Outcome::Fail(fail)).await.unwrap();
-        let wrong = wrong_after(&fixture, 12).await;
-        assert!(
-            wrong.iter().any(|wrong| wrong == "The last run of the schedule nightly failed, 12s ago: no disk"),
-            "{wrong:?}"
-        );
+        let fail = |is_final: bool, message: &str| {
+            let retry_after = Some(Span(1_000)).filter(|_| !is_final);
+            Outcome::Fail(Failure { message: message.into(), is_final, retry_after })
+        };
+        let lease = async || fixture.lease(1).await.remove(0).receipt();
+        let named = async |seconds| {
+            let wrong = wrong_after(&fixture, seconds).await;
+            wrong.into_iter().filter(|wrong| wrong.starts_with("The last run")).collect::<Vec<_>>()
+        };
+        fixture.settle(lease().await, fail(true, "no disk")).await.unwrap();
+        assert_eq!(named(12).await, ["The last run of the schedule nightly failed, 12s ago: no disk"]);
+        pass(Duration::from_secs(46)).await;
+        for attempt in 1..=3 {
+            let run = lease().await;
+            let named = named(11).await;
+            assert!(named.len() == 1 && named[0].ends_with(": no disk"), "attempt {attempt}, not over: {named:?}");
+            fixture.settle(run, fail(false, "no net")).await.unwrap();
+            pass(Duration::from_secs(2)).await;
+        }
+        assert_eq!(named(11).await, ["The last run of the schedule nightly failed, 13s ago: no net"]);
+        let done = || Outcome::Complete { result: None };
+        fixture.settle(lease().await, done()).await.unwrap();
+        assert_eq!(named(11).await, [""; 0]);
+        // Whenever somebody looks, the next run is there already.
+        for (outcome, expected) in [(fail(true, "no ink"), "no ink"), (done(), ""), (fail(true, "no oil"), "no oil")] {
+            fixture.settle(lease().await, outcome).await.unwrap();
+            let named = named(60).await;
+            assert!(named.first().map_or("", |named| named.as_str()).ends_with(expected), "{expected:?}: {named:?}");
+            assert_eq!(named.is_empty(), expected.is_empty());
+        }
         ticks.abort();
     }
 

@@ -127,7 +127,7 @@ impl Schedules {
             return self.put_entry(name, document_version, &passed).await.map(drop);
         }
         if schedule.overlap == Overlap::Skip && self.has_live_job(name, entry.job, &schedule.job.queue).await? {
-            let last = LastTick { at: Timestamp(at), outcome: TickOutcome::Overlap, job: None };
+            let last = LastTick { at: Timestamp(at), outcome: TickOutcome::Overlap, job: entry.job };
             let passed = Entry { last: Some(last), next_at: ticks.next(at), ..entry.clone() };
             return self.put_entry(name, document_version, &passed).await.map(drop);
         }

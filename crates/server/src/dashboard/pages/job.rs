@@ -23,7 +23,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The action of a page that shows no version of the job. Once somebody else has retried the job, it does nothing.
+/// The action of a page that shows no version of the job: retries it, or runs it now if it waits for its next attempt. Once
+/// somebody else has done so, it does nothing.
 pub(super) const RETRY_FAILED: &str = "retry_failed";
 /// Bytes of a payload or a result that are shown.
 const SHOWN_BYTES_MAX: usize = 64 * 1_024;
@@ -325,12 +326,13 @@ async fn made(visit: &Visit, id: &str, form: &Form) -> Result<Response, Problem>
     if form.get("do") == Some(RETRY_FAILED) {
         let answer = visit.get(to_api(&id)).await?;
         let job: JobBody<'_> = answer.read();
-        if job.state != State::Failed {
-            return Ok(see_other(&visit.here));
-        }
-        return visit
-            .act(vec![(Call::post(format!("{}/retry", to_api(&id))).at(Some(answer.version)), "retried")], &visit.here)
-            .await;
+        let action = match job.state {
+            State::Failed => "retry",
+            State::Scheduled if job.attempt > 0 => "run",
+            _ => return Ok(see_other(&visit.here)),
+        };
+        let (call, word) = call(&id, action, None)?;
+        return visit.act(vec![(call.at(Some(answer.version)), word)], &visit.here).await;
     }
     let version = form.get("version").and_then(|version| version.parse().ok());
     let Some(version) = version else { return Err(invalid("version", "that of the job, in digits")) };

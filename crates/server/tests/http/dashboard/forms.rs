@@ -245,15 +245,17 @@ fn what_was_typed_is_not_lost() {
 
 /// The first page shows a failed run for some seconds after somebody has retried it.
 #[test]
-fn only_a_failed_job_is_retried_from_the_first_page() {
+fn only_a_job_that_failed_or_waits_for_its_next_attempt_is_retried_from_the_first_page() {
     let server = Server::start();
     let browser = Browser::new(&server);
     let id = server.push(&json!({"payload": 1}));
     let path = format!("/jobs/{id}");
     let retry = || browser.act(&path, &[("do", "retry_failed")]).header("location").unwrap().to_owned();
-    let fail = json!({"message": "no disk", "final": true});
-    server.post(&format!("/v1/leases/{}/fail", server.receipt()), &fail).ok();
-    assert_eq!((retry(), &server.job(&id)["state"]), (format!("{path}?done=retried.1"), &json!("ready")));
+    for (is_final, done) in [(false, "run.1"), (true, "retried.1")] {
+        let fail = json!({"message": "no disk", "final": is_final});
+        server.post(&format!("/v1/leases/{}/fail", server.receipt()), &fail).ok();
+        assert_eq!((retry(), &server.job(&id)["state"]), (format!("{path}?done={done}"), &json!("ready")));
+    }
     let ready = server.job(&id);
     assert_eq!((retry(), server.job(&id)), (path.clone(), ready));
     server.post(&format!("/v1/leases/{}/complete", server.receipt()), &json!({})).ok();
