@@ -94,7 +94,7 @@ impl Actor {
         let due = if self.random.percent(50) { Due::Now } else { Due::After(Span(self.random.within(1..500))) };
         let queue = Arc::from(*self.random.of(&QUEUES));
         let job = NewJob { due, queue, options: options.clone(), ..NewJob::new(*b"{}") };
-        FollowUp::try_from(&job).expect("it is one")
+        FollowUp::from(&job)
     }
 
     pub(super) async fn push(mut self) {

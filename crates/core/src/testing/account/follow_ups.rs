@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn each_end_has_begun_what_follows_it_once() {
-        let follow_up = FollowUp::try_from(&NewJob::new(*b"{}")).unwrap();
+        let follow_up = FollowUp::from(&NewJob::new(*b"{}"));
         let options = JobOptions { then: Some(Arc::from([follow_up])), ..JobOptions::default() };
         let first = Job { stage: Stage::Succeeded, options: options.shared(), ..fixtures::job(7) };
         let follower = |id, state| {
