@@ -68,7 +68,7 @@ impl Threads {
                 }
                 // One of the others takes it.
                 Err(error) => {
-                    tracing::warn!(%error, "no thread could be started for a blocking handler, which waits for another one")
+                    tracing::warn!(%error, "no thread could be started: a blocking handler waits for another one");
                 }
             }
         }
