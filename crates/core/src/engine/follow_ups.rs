@@ -24,7 +24,7 @@ use crate::engine::observation::Observation;
 use crate::error::Error;
 use crate::limits::PAYLOAD_BYTES_MAX;
 use crate::model::follow_up::Previous;
-use crate::model::job::{Due, Job, NewJob, Payload, Stage};
+use crate::model::job::{Job, NewJob, Payload, Stage};
 use crate::model::options::JobOptions;
 use crate::ports::{Broker, Change, Detail, Edit, Edited, Ledger, OutboxEntry, Settle, Settled};
 use crate::rules::{self, Decision};
@@ -198,8 +198,7 @@ impl FollowUps {
         let ids = self.ids.next(&partitions, self.broker.now()).await?;
         let previous = Arc::new(Previous::new(job, state, result, message));
         let start = |(id, new): (_, NewJob)| {
-            // A delay is never too short, whatever the clock's error.
-            let now: Millis = if matches!(new.due, Due::Now) { self.broker.now() } else { self.broker.now_at_most() };
+            let now = if new.due.is_delayed() { self.broker.now_at_most() } else { self.broker.now() };
             let trace = new.options.trace.clone().or_else(|| job.options().trace.clone());
             let options = JobOptions { previous: Some(previous.clone()), trace, ..new.options.clone() };
             let new = NewJob { options, ..new };

@@ -381,6 +381,11 @@ impl Due {
         Self::At(at.into())
     }
 
+    /// Whether it begins after a delay. That is never too short, so it is counted from the latest time that it may be.
+    pub(crate) fn is_delayed(self) -> bool {
+        matches!(self, Self::After(Span(1..)))
+    }
+
     /// The instant it means at `now`.
     ///
     /// # Errors

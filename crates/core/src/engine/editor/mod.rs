@@ -94,7 +94,7 @@ impl Editor {
 
     /// The instant that a waiting job is moved to. A delay is never too short, whatever the clock's error.
     pub(in crate::engine) fn due_at(&self, due: Due) -> Result<Millis, Invalid> {
-        due.resolve(if matches!(due, Due::After(Span(1..))) { self.broker.now_at_most() } else { self.broker.now() })
+        due.resolve(if due.is_delayed() { self.broker.now_at_most() } else { self.broker.now() })
     }
 
     /// Gives waiting jobs the same new values.
