@@ -179,17 +179,19 @@ impl World {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
             let is_made = self.field.makes_jobs();
-            let left: Option<u64> = match &self.ledger {
+            let Ok(queues) = engines[0].queues().await else { continue };
+            let counts = || queues.iter().map(|queue| queue.counts);
+            let left: u64 = match &self.ledger {
                 Some(ledger) => {
                     let pending = ledger.jobs().iter().filter(|job| job.is_pending()).count();
-                    Some(pending as u64 + engines.iter().map(|engine| engine.health().backlog as u64).sum::<u64>())
+                    let backlog: usize = engines.iter().map(|engine| engine.health().backlog).sum();
+                    // A job that the ledger has recorded as taken may still be leased in Redis, if an answer was lost.
+                    let running: u64 = counts().map(|counts| counts.running).sum();
+                    (pending + backlog) as u64 + running
                 }
-                None => engines[0].queues().await.ok().map(|queues| {
-                    let counts = queues.iter().map(|queue| queue.counts);
-                    counts.map(|counts| counts.scheduled + counts.ready + counts.running).sum()
-                }),
+                None => counts().map(|counts| counts.scheduled + counts.ready + counts.running).sum(),
             };
-            if left == Some(0) && !is_made {
+            if left == 0 && !is_made {
                 return;
             }
         }
