@@ -54,8 +54,8 @@ const REFUSALS_MAX: usize = 3;
 /// How long the body of an answer may take: the job's outcome does not depend on it.
 const BODY_MAX: Duration = Duration::from_secs(5);
 
-/// Servers take headers of at least so many bytes.
-const PREVIOUS_BYTES_MAX: usize = 4 << 10;
+/// Encoded, it is at most three times as long: many servers take 4 KiB of headers and no more.
+const PREVIOUS_BYTES_MAX: usize = 1 << 10;
 
 /// What an operator says of webhooks.
 #[derive(Clone, Debug, Default, clap::Args)]
