@@ -153,10 +153,10 @@ fn read(mut reply: Reply, is_ledger: bool) -> Result<Vec<OutboxEntry>, Error> {
     let mut decoder = Decoder::default();
     let mut entries = Vec::new();
     while reply.len() > 0 {
-        let (id, body, meta, result, moved) =
+        let (id, body, meta, result, packed) =
             (reply.id()?, reply.bytes()?, reply.bytes()?, reply.bytes()?, reply.bytes()?);
         let mut successors = Vec::new();
-        let mut rest = &moved[..];
+        let mut rest = &packed[..];
         while !rest.is_empty() {
             let (successor, left) = Record::unpacked(rest)
                 .ok_or_else(|| Error::Damaged(format!("what follows the job {id} cannot be read")))?;
