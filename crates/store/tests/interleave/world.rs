@@ -24,8 +24,9 @@ const END_WITHIN: Duration = Duration::from_secs(100);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const READ_AT_ONCE: usize = 50;
 const ENGINES: u64 = 2;
-/// Replies that get through: with any single job, but not with several large ones.
-const REPLY_BYTES_MAX: usize = 80 << 10;
+/// Replies that get through: with any single job and the jobs that its end begins, each of which has its result, but not with
+/// several large ones.
+const REPLY_BYTES_MAX: usize = 96 << 10;
 /// How many of a hundred jobs are large.
 const LARGE_PERCENT: u64 = 40;
 
