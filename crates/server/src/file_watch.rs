@@ -232,9 +232,8 @@ mod tests {
             }
         }
         assert_eq!(watched.get(), "one");
-        let into = file.clone();
+        let (into, mut changes) = (file.clone(), watched.changes());
         let written = std::thread::spawn(move || std::fs::write(into, "two"));
-        let mut changes = watched.changes();
         tokio::select! {
             changed = changes.changed() => changed.unwrap(),
             () = &mut watching => unreachable!("the watch never ends"),
