@@ -1,6 +1,6 @@
 //! Operations that come between two steps of one call.
 
-use crate::redis_faults::subject::until;
+use crate::redis_faults::subject::{has, hash, until};
 use duetime_core::json::Timestamp;
 use duetime_core::ports::{
     Acquire, Acquired, Beginning, Broker, BrokerClock, Change, Detail, Edit, Edited, Extend, Extended, Host, Ledger,
@@ -9,8 +9,8 @@ use duetime_core::ports::{
 use duetime_core::rules::{Decision, Finish};
 use duetime_core::testing::fixtures::{FixedHost, QUEUE, job, reserve, take};
 use duetime_core::{Error, Job, Millis, Stage, State};
-use duetime_store::redis::{Options, Redis, all_scripts};
-use duetime_store::testing::{Command, End, Fate, Proxy, RedisServer};
+use duetime_store::redis::{Options, Redis};
+use duetime_store::testing::{End, Fate, Proxy, RedisServer};
 use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,14 +27,6 @@ async fn begun(url: &str) -> Redis {
     let redis = Redis::connect(url, beside()).await.unwrap();
     redis.begin(Arc::new(FixedHost::default())).await.unwrap();
     redis
-}
-
-fn has(command: &Command<'_>, words: &str) -> bool {
-    command.bytes.windows(words.len()).any(|part| part == words.as_bytes())
-}
-
-fn hash(name: &str) -> &'static str {
-    all_scripts().into_iter().find(|(script, _)| *script == name).expect("a script").1
 }
 
 fn flush(port: u16) {

@@ -1,10 +1,12 @@
 //! Servers that do not answer for a while, or give a wrong answer.
 
-use crate::redis_faults::subject::{Subject, errors, until};
+use crate::redis_faults::subject::{Subject, errors, has, hash, until};
 use duetime_core::State;
 use duetime_core::testing::fixtures::success;
-use duetime_store::testing::RedisServer;
+use duetime_store::testing::{Fate, Proxy, RedisServer};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -61,7 +63,13 @@ async fn a_server_that_forgets_its_scripts_is_told_them_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_outlast_a_script_of_another() {
     let server = RedisServer::with(&["--lua-time-limit", "5"]);
-    let s = Subject::connect(&server.url()).await;
+    let (sent, reserve) = (Arc::new(AtomicU64::new(0)), hash("reserve"));
+    let count = sent.clone();
+    let proxy = Proxy::to(server.port(), move |command| {
+        count.fetch_add(u64::from(has(command, reserve)), Ordering::SeqCst);
+        Fate::default()
+    });
+    let s = Subject::connect(&proxy.url()).await;
     s.push([1]).await.unwrap();
     let endless = thread::spawn({
         let port = server.port();
@@ -73,29 +81,17 @@ async fn calls_outlast_a_script_of_another() {
             String::from_utf8_lossy(&answer[..count]).into_owned()
         }
     });
-    let mut pings = 0;
-    until("the server to be busy", || {
-        pings += 1;
-        server.try_command(&["PING"]).is_err_and(|error| error.starts_with("BUSY"))
-    })
-    .await;
+    until("the server to be busy", || server.try_command(&["PING"]).is_err_and(|error| error.starts_with("BUSY")))
+        .await;
     let reserve = tokio::spawn({
         let s = s.clone();
         async move { s.reserve(1).await }
     });
-    // Enough looks that the call was answered as well.
-    let mut looks = 0;
-    until("some time to pass", || {
-        looks += 1;
-        server.try_command(&["PING"]).unwrap_err();
-        looks >= 40
-    })
-    .await;
+    until("the call to be told, and tried again", || sent.load(Ordering::SeqCst) >= 2).await;
     assert!(!reserve.is_finished());
     server.command(&["SCRIPT", "KILL"]);
     assert!(endless.join().unwrap().starts_with("-ERR"));
     assert_eq!(reserve.await.unwrap().unwrap().len(), 1);
-    assert!(errors(&server, "BUSY") > pings + looks, "the call was told, too");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,8 +5,8 @@ use duetime_core::ports::{Broker, BrokerClock, Extend, Extended, Host, Ledger, Q
 use duetime_core::rules::Decision;
 use duetime_core::testing::fixtures::{FixedHost, QUEUE, id, reserve};
 use duetime_core::{Due, Error, Job, NewJob, Receipt, State};
-use duetime_store::redis::{Options, Redis};
-use duetime_store::testing::RedisServer;
+use duetime_store::redis::{Options, Redis, all_scripts};
+use duetime_store::testing::{Command, RedisServer};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,4 +92,14 @@ pub(crate) fn errors(server: &RedisServer, code: &str) -> u64 {
     let info = server.try_command(&["INFO", "errorstats"]).unwrap_or_default();
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("errorstat_{code}:count=")).map(str::to_owned));
     line.map_or(0, |count| count.trim().parse().expect("a number"))
+}
+
+/// Whether a command has these words.
+pub(crate) fn has(command: &Command<'_>, words: &str) -> bool {
+    command.bytes.windows(words.len()).any(|part| part == words.as_bytes())
+}
+
+/// The hash by which a script is called.
+pub(crate) fn hash(name: &str) -> &'static str {
+    all_scripts().into_iter().find(|(script, _)| *script == name).expect("a script").1
 }
