@@ -6,6 +6,7 @@ import { Fatal, Park, Release, RetryAfter } from './outcomes.js'
 import { HandlerThreads } from './threads.js'
 import { within } from './trace.js'
 import type { RunningJob } from './running.js'
+import type { NewJob } from './types.js'
 import { milliseconds, objectJson } from './wire.js'
 
 /** Runs a job. What it returns is the job's result; `undefined` is none. What it throws is a failed attempt. */
@@ -72,7 +73,9 @@ export class Handlers {
   async run(job: RunningJob): Promise<{ json: string; error?: unknown }> {
     try {
       const result = await within(job.trace, () => this.#next(job, 0))
-      return { json: result === undefined ? '"complete":{}' : `"complete":{${resultJson(result)}}` }
+      const members = result === undefined ? [] : [resultJson(result)]
+      if (job.added.length > 0) members.push(thenJson(job.added))
+      return { json: `"complete":{${members.join(',')}}` }
     } catch (error) {
       return { json: outcomeJson(error), error }
     }
@@ -100,6 +103,14 @@ async function checked(schema: Schema, payload: unknown): Promise<unknown> {
     return `\`${['payload', ...keys].join('.')}\`: ${message}`
   })
   throw new Fatal(issues.join('; '))
+}
+
+function thenJson(then: readonly NewJob[]): string {
+  try {
+    return objectJson({ then }).slice(1, -1)
+  } catch (error) {
+    throw new Fatal(messageOf(error), { cause: error })
+  }
 }
 
 function resultJson(result: unknown): string {

@@ -3,7 +3,7 @@
 import type { Client } from './client.js'
 import { Conflict, LeaseLost } from './errors.js'
 import { Cancelled } from './outcomes.js'
-import type { CallOptions, JobOptions, Previous, Pushed } from './types.js'
+import type { CallOptions, JobOptions, NewJob, Previous, Pushed } from './types.js'
 import { objectJson, shownAs } from './wire.js'
 import { contentOf, type Exact } from './json.js'
 
@@ -38,6 +38,7 @@ export class RunningJob<Payload = unknown> {
   readonly #payloadText: () => string | undefined
   #abort: AbortController | undefined
   #pushes = 0
+  readonly #added: NewJob[] = []
 
   constructor(lease: Record<string, unknown>, exact: Exact, calls: Calls) {
     this.id = lease['id'] as string
@@ -104,6 +105,19 @@ export class RunningJob<Payload = unknown> {
       const { id, queue: of, state, dueAt } = await client.get(first)
       return { id, queue: of, state, dueAt, outcome: 'repeated' }
     }
+  }
+
+  /**
+   * Adds a job that is pushed in the same step in which this one succeeds, beside those of its own `then`: at most 16. If this attempt
+   * fails, it is dropped.
+   */
+  followWith(job: NewJob): void {
+    this.#added.push(job)
+  }
+
+  /** The jobs that it has added. */
+  get added(): readonly NewJob[] {
+    return this.#added
   }
 
   /** Asks the handler to stop. */

@@ -7,7 +7,7 @@ import { isMainThread, parentPort, Worker as Thread, workerData } from 'node:wor
 import { DuetimeError, errorOf, LeaseLost, messageOf } from './errors.js'
 import { Cancelled, Fatal, Park, Release, RetryAfter, Stopping } from './outcomes.js'
 import type { RunningJob } from './running.js'
-import type { Duration } from './types.js'
+import type { Duration, NewJob } from './types.js'
 
 /** What a job is in a thread: all but its methods can be copied. */
 type Copied = Pick<RunningJob, 'id' | 'queue' | 'kind' | 'payload' | 'payloadText' | 'attempt' | 'key' | 'tags' | 'dueAt' | 'createdAt' | 'trace' | 'meta' | 'receipt'>
@@ -29,6 +29,7 @@ type ToThread =
 type FromThread =
   | { type: 'ended'; result: unknown; error?: CopiedError }
   | { type: 'call'; call: number; method: 'progress' | 'push'; args: unknown[] }
+  | { type: 'add'; job: NewJob }
 
 const GRACE_MS = 5_000
 
@@ -104,6 +105,10 @@ export class HandlerThreads {
           end(() => { if (message.error === undefined) resolve(message.result); else reject(restored(message.error)) })
           return
         }
+        if (message.type === 'add') {
+          job.followWith(message.job)
+          return
+        }
         const call = message.method === 'progress' ? job.progress(...(message.args as [number])) : job.push(...(message.args as [string, unknown]))
         call.then(
           (value) => { thread.postMessage({ type: 'called', call: message.call, value } satisfies ToThread) },
@@ -172,6 +177,7 @@ function serve(port: NonNullable<typeof parentPort>, module: string): void {
       get lost() { return signal.reason instanceof LeaseLost },
       progress: (...args: unknown[]) => call('progress', args),
       push: (...args: unknown[]) => call('push', args),
+      followWith: (job: NewJob) => { port.postMessage({ type: 'add', job } satisfies FromThread) },
     }
     return (handler as (job: unknown) => unknown)(given)
   }

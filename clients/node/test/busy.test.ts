@@ -81,6 +81,9 @@ describe('handlers that compute', () => {
     assert.equal(wait.state, 'succeeded')
     assert.equal((await client.find('from-threads', 'aborted'))?.payload, 'aborted: Cancelled, true')
     assert.deepEqual([calls.progress?.note, (await client.get(calls.result as string)).queue], ['from a thread', 'from-threads'])
+    const added: unknown[] = []
+    for await (const { payload, previous } of client.jobs({ queue: 'from-threads', kind: 'added' })) added.push([payload, previous?.id])
+    assert.deepEqual(added, [['after', calls.id]])
     assert.equal(exit.message, "the handler's thread ended: exit code 3")
     assert.match(fn.message ?? '', /^the result cannot be taken from the thread: /)
     assert.deepEqual([park.message, park.priority], ['by hand', 7])

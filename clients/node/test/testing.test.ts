@@ -66,6 +66,7 @@ it('records what is pushed, and runs handlers inline', async () => {
     .handle('order.cancel', async (job) => {
       await job.progress(50)
       await job.push('mail', 1, { kind: 'mail' })
+      job.followWith({ queue: 'bills', payload: 7, kind: 'bill.void' })
       return new Uint8Array([1, 0xff])
     })
     .handle('mail', () => {
@@ -77,6 +78,7 @@ it('records what is pushed, and runs handlers inline', async () => {
   client.advance('30m')
   const ended = await client.work(worker)
   assert.deepEqual(ended.map(({ kind, state, result }) => [kind, state, result]), [['order.cancel', 'succeeded', new Uint8Array([1, 0xff])], ['mail', 'scheduled', undefined]])
+  assert.deepEqual(client.pushed.filter(({ queue }) => queue === 'bills').map(({ payload, previous }) => [payload, previous?.state]), [[7, 'succeeded']])
   client.advance('1h')
   assert.deepEqual((await client.work(worker)).map(({ state }) => state), ['scheduled'])
   client.advance('1h')

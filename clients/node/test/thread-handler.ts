@@ -18,6 +18,7 @@ export default async function handle(job: RunningJob<{ do: string; ms?: number }
       return undefined
     case 'calls':
       await job.progress(30, 'from a thread')
+      job.followWith({ queue: 'from-threads', payload: 'after', kind: 'added' })
       return (await job.push('from-threads', 1)).id
     case 'fatal':
       throw new Fatal('never again')

@@ -73,8 +73,7 @@ final class NewJob
 
     private function jsonWith(?string $origin, ?string $trace): string
     {
-        $list = static fn (array $jobs): ?RawJson => $jobs === [] ? null
-            : new RawJson('[' . implode(',', array_map(static fn (self $job): string => $job->jsonWith($job->origin, $job->trace), $jobs)) . ']');
+        $list = static fn (array $jobs): ?RawJson => $jobs === [] ? null : self::list($jobs);
         $span = static fn (string|int|float|\DateInterval|null $span, string $field): ?string
             => $span === null ? null : Duration::text($span, $field);
         $fields = [
@@ -105,5 +104,15 @@ final class NewJob
         $fields = array_filter($fields, static fn (mixed $value): bool => $value !== null);
         $fields += $this->payload instanceof Bytes ? ['payload_base64' => base64_encode($this->payload->bytes)] : ['payload' => $this->payload];
         return Json::object($fields);
+    }
+
+    /**
+     * @internal
+     * @param array<self> $jobs jobs that follow another one
+     * @throws Error\Invalid
+     */
+    public static function list(array $jobs): RawJson
+    {
+        return new RawJson('[' . implode(',', array_map(static fn (self $job): string => $job->jsonWith($job->origin, $job->trace), $jobs)) . ']');
     }
 }

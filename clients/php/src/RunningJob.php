@@ -12,6 +12,8 @@ final class RunningJob extends Job
     /** How long the lease lasts if it is not extended, such as `60s`. */
     public readonly string $lease;
     private bool $isCancelled = false;
+    /** @var list<NewJob> */
+    private array $added = [];
 
     /**
      * @param array<mixed> $fields
@@ -48,6 +50,24 @@ final class RunningJob extends Job
         if ($this->cancelled()) {
             throw new Cancelled("the job {$this->id} was cancelled");
         }
+    }
+
+    /**
+     * Adds a job that is pushed in the same step in which this one succeeds, beside those of its own `then`: at most 16. If this
+     * attempt fails, it is dropped.
+     */
+    public function followWith(NewJob $job): void
+    {
+        $this->added[] = $job;
+    }
+
+    /**
+     * @internal
+     * @return list<NewJob>
+     */
+    public function added(): array
+    {
+        return $this->added;
     }
 
     /**

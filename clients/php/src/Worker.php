@@ -297,7 +297,8 @@ final class Worker
             return $this->thrown($job, $error);
         }
         try {
-            $body = Json::object(match (true) {
+            $then = $job->added() === [] ? [] : ['then' => NewJob::list($job->added())];
+            $body = Json::object($then + match (true) {
                 $result === null => [],
                 $result instanceof Bytes => ['result_base64' => base64_encode($result->bytes)],
                 default => ['result' => $result],

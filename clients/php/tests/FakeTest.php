@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Tests;
 
-use Duetime\{CancelOutcome, Fatal, Park, Release, RunningJob, Worker};
+use Duetime\{CancelOutcome, Fatal, NewJob, Park, Release, RunningJob, Worker};
 use Duetime\Error\{Conflict, NotFound};
 use Duetime\Testing\Fake;
 use PHPUnit\Framework\TestCase;
@@ -27,9 +27,11 @@ final class FakeTest extends TestCase
             $ran[] = $job->payload['order'];
             $job->progress(50);
             $client->push('mail', 'cancelled');
+            $job->followWith(new NewJob('bills', ['void' => 2], kind: 'bill.void'));
             return 'done';
         });
         self::assertSame(1, $fake->run($worker));
+        self::assertSame([['void' => 2]], array_column($fake->pushed('bills'), 'payload'));
         self::assertSame([2], $ran);
         self::assertSame(['succeeded', 'done'], [$client->find('orders', 'order-2')?->state, $client->get('2')->result]);
         self::assertSame(['cancelled'], array_column($fake->pushed('mail'), 'payload'));

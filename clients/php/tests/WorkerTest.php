@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Tests;
 
-use Duetime\{Bytes, Cancelled, Client, Fatal, Job, Json, Keeper, Park, RawJson, Release, RetryAfter, RunningJob, Worker};
+use Duetime\{Bytes, Cancelled, Client, Fatal, Job, Json, Keeper, NewJob, Park, RawJson, Release, RetryAfter, RunningJob, Worker};
 use Duetime\Error\{Invalid, Unauthorized, Unavailable};
 use PHPUnit\Framework\TestCase;
 
@@ -44,6 +44,19 @@ final class WorkerTest extends TestCase
         $bytes = $this->ran(static fn () => new Bytes("\xff"));
         self::assertSame(["\xff", "\xff"], [$bytes->result, $bytes->resultText()]);
         self::assertSame('[-0, 1E400]', $this->ran(static fn (RunningJob $job) => $job->exact(), new RawJson('[-0, 1E400]'))->resultText());
+    }
+
+    public function testJobsThatFollow(): void
+    {
+        foreach ([true, false] as $succeeds) {
+            $this->ran(function (RunningJob $job) use ($succeeds): int {
+                $job->followWith(new NewJob("{$this->queue}-next", ['after' => $job->payload]));
+                return $succeeds ? 7 : throw new Fatal('no');
+            }, 1);
+        }
+        $next = iterator_to_array($this->client->jobs(queue: "{$this->queue}-next"), false);
+        self::assertSame([['after' => 1]], array_column($next, 'payload'));
+        self::assertSame(7, $next[0]->previous['result'] ?? null);
     }
 
     /** @dataProvider failures */

@@ -121,14 +121,15 @@ def test_jobs_follow_the_end_of_another(client: Client, queue: str) -> None:
     @worker.handler("next")
     def two(payload: Any, job: RunningJob) -> None:
         seen.append((payload, job.previous))
+        job.follow_with(NewJob(queue, "added", kind="last"))
 
     @worker.handler("last")
-    def three(payload: bytes) -> None:
+    def three(payload: Any) -> None:
         seen.append((payload, None))
 
     worker.drain()
     result = {"id": first.id, "queue": queue, "state": "succeeded", "result": {"sum": 7}}
-    assert seen == [({"n": 2**70}, result), (b"\xff", None)]
+    assert seen == [({"n": 2**70}, result), (b"\xff", None), ("added", None)]
 
 
 @pytest.mark.parametrize("queue", ["..", ".", "a/b;c+d"])

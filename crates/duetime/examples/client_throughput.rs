@@ -166,7 +166,7 @@ async fn engine_cycle(engine: &Engine, jobs: usize) {
             for _ in 0..jobs / BATCH / 4 {
                 engine.push(vec![job("cycle"); BATCH]).await.expect("pushed");
                 let leases = engine.reserve(reserve("cycle")).await.expect("reserved").leases;
-                let done = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None }));
+                let done = leases.iter().map(|lease| (lease.job.receipt(), Outcome::complete(None)));
                 assert!(engine.settle(done.collect()).await.iter().all(Result::is_ok));
             }
         })
@@ -181,7 +181,7 @@ async fn cycles(client: &Client, jobs: usize) {
             for _ in 0..jobs / BATCH / 4 {
                 client.push_many(vec![job("cycle"); BATCH]).await.expect("pushed");
                 let leases = client.leases().reserve(reserve("cycle")).await.expect("reserved").leases;
-                let done = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None }));
+                let done = leases.iter().map(|lease| (lease.job.receipt(), Outcome::complete(None)));
                 assert!(client.leases().settle(done.collect()).await.expect("settled").iter().all(Result::is_ok));
             }
         })

@@ -153,7 +153,8 @@ impl<J: JobType, S> Attempt<J, S> {
         Attempt { client, job, number, state }
     }
 
-    /// Calls a handler, and returns the job with its result, or the error. The job has a lease, so that the handler can report
+    /// Calls a handler, and returns the job with its result and the jobs that it [added](Context::follow_with) to its `then`, or the
+    /// error. The job has a lease, so that the handler can report
     /// its progress; its record is deleted afterwards. A pause and the limits of its queue do not hold it up.
     ///
     /// ```
@@ -191,7 +192,12 @@ impl<J: JobType, S> Attempt<J, S> {
         let jobs = self.client.jobs();
         self.client.leases().complete(leased.receipt(), None).await.expect("the lease lasts");
         jobs.delete(leased.id).await.expect("the job has ended");
-        handled.map(|()| Job { result: context.take_result(), ..leased })
+        let added = context.take_added();
+        let mut options = leased.options().clone();
+        if let Some(added) = added {
+            options.then = Some(options.then.iter().flat_map(|own| own.iter()).chain(&*added).cloned().collect());
+        }
+        handled.map(|()| Job { result: context.take_result(), options: options.shared(), ..leased })
     }
 
     async fn lease(&self) -> Job {

@@ -5,6 +5,7 @@ use duetime::prelude::*;
 use duetime::time::Span;
 use duetime::worker::{FromContext, FromRef, Previous, Raw};
 use duetime::{JobId, new_job};
+use futures_util::TryStreamExt as _;
 use serde_json::json;
 use std::sync::{Barrier, Mutex};
 use std::thread::{self, ThreadId};
@@ -231,5 +232,25 @@ async fn a_handler_gets_the_result_of_the_job_before_it() {
     assert_eq!(result(&client, next.id).await.as_deref(), Some(r#""8 by default""#));
     let alone = client.jobs().get(alone.id).await.unwrap();
     assert_eq!(alone.message.as_deref(), Some("no other job has pushed this one by its end"));
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_handler_adds_jobs_to_its_end() {
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(kind = "next", queue = "next")]
+    struct Next {
+        of: u64,
+    }
+    async fn add(job: Add, context: Context) -> Result<(), JobError> {
+        context.follow_with(Next { of: job.by })?;
+        if job.by == 0 { Err(JobError::fatal("dropped with the attempt")) } else { Ok(()) }
+    }
+    let client = Client::memory().await.unwrap();
+    client.push_all([Add { by: 0 }, Add { by: 7 }]).await.unwrap();
+    Worker::new(&client).handle(add).drain().await.unwrap();
+    let next: Vec<_> = client.jobs().find(Query::default().queue("next")).try_collect().await.unwrap();
+    let payloads: Vec<&[u8]> = next.iter().map(|job| &*job.payload).collect();
+    assert_eq!(payloads, [br#"{"of":7}"#]);
     client.close().await.unwrap();
 }

@@ -44,8 +44,7 @@ async fn of_five_engines_one_pushes_each_tick() {
                 "{name}: {due_at} after {latest}, the first was {first}"
             );
             *latest = due_at;
-            let done =
-                client.leases().settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.unwrap();
+            let done = client.leases().settle(vec![(lease.job.receipt(), Outcome::complete(None))]).await.unwrap();
             assert!(done.iter().all(Result::is_ok), "{name}: {done:?}");
         }
         clients.remove(0).close().await.unwrap();

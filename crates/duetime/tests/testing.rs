@@ -174,12 +174,14 @@ async fn a_worker_in_the_background_follows_the_clock() {
 async fn a_handler_is_called_with_a_made_up_attempt() {
     async fn handle(Count(count): Count, State(more): State<u64>, context: Context) -> Result<u64, JobError> {
         context.progress(50, None).await?;
+        context.follow_with(Count(count))?;
         if context.attempt() > 2 { Err(JobError::fatal("enough")) } else { Ok(count + more) }
     }
     let (client, clock) = testing::client().await;
     clock.advance(HOUR).await;
     let done = testing::attempt(&client, Count(1)).number(2).state(5).run(handle).await.unwrap();
     assert_eq!((done.attempt, done.result_as::<u64>().unwrap()), (2, 6));
+    assert_eq!(done.options().then.as_ref().map(|added| added.len()), Some(1));
     let failed = testing::attempt(&client, Count(1)).number(3).state(5).run(handle).await.unwrap_err();
     assert!(failed.is_final() && failed.message() == "enough");
     assert_eq!(client.jobs().find(Query::default()).take(1).await.unwrap(), []);

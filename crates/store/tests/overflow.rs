@@ -38,7 +38,7 @@ async fn run_all(engine: &Engine, queue: &str, count: usize) -> Vec<Job> {
         let from = Source::Queues(vec![queue.into()]);
         let request = ReserveRequest::new(from).limit(200).wait(Span(2_000));
         let leases = engine.reserve(request).await.expect("reserved").leases;
-        let ends = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None }));
+        let ends = leases.iter().map(|lease| (lease.job.receipt(), Outcome::complete(None)));
         for settled in engine.settle(ends.collect()).await {
             settled.expect("settled");
         }

@@ -121,7 +121,7 @@ async fn no_delay_is_cut_short_where_one_direction_is_slow() {
             assert_not_early(&site.job(&job).await, since, delay_ms, "failed");
 
             let lease = site.lease().await;
-            site.settle(&lease, Outcome::Complete { result: None }).await;
+            site.settle(&lease, Outcome::complete(None)).await;
         }
         // A job that is due at once is available at once.
         site.push(Due::Now).await;

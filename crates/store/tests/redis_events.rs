@@ -31,7 +31,7 @@ async fn live(engine: &Engine) -> JobId {
     let from = Source::Queues(vec!["q".into()]);
     let request = ReserveRequest::new(from).limit(1).wait(Span(5_000));
     let lease = engine.reserve(request).await.unwrap().leases.remove(0);
-    engine.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.remove(0).unwrap();
+    engine.settle(vec![(lease.job.receipt(), Outcome::complete(None))]).await.remove(0).unwrap();
     id
 }
 

@@ -90,7 +90,7 @@ async fn life_of_jobs(redis: &Redis, engine: &Engine) {
     let receipt = reserve(engine, QUEUE).await;
     assert_eq!(reserve(engine, QUEUE).await, receipt, "a repeat");
     engine.extend(vec![(receipt, None)]).await.remove(0).unwrap();
-    let done = Outcome::Complete { result: Some(Arc::from(*b"1")) };
+    let done = Outcome::complete(Some(Arc::from(*b"1")));
     engine.settle(vec![(receipt, done)]).await.remove(0).unwrap();
 
     let retry = Retry { when_exhausted: Some(WhenExhausted::Move("elsewhere".into())), ..Retry::default() };

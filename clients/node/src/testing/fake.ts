@@ -102,6 +102,13 @@ class Memory {
     return { ...job, outcome: holder === undefined ? 'created' : 'replaced' }
   }
 
+  /** A job has succeeded, and its handler has added these. */
+  follow(job: Document, added: Document[]): void {
+    const { id, queue, state, result, result_base64 } = job
+    const then = [...((job['then'] as Document[] | undefined) ?? []), ...added]
+    then.forEach((next, n) => this.#push({ queue, origin: `after-${id as string}-${n}`, ...next, previous: { id, queue, state, result, result_base64 } }))
+  }
+
   #select({ queue, key, tag, kind, state }: Document): Document[] {
     const states = state === undefined ? undefined : new Set<unknown>([state].flat())
     return this.jobs.filter((job) =>
@@ -165,10 +172,12 @@ export class FakeClient extends Client {
     const state = complete !== undefined ? 'succeeded' : fail?.final === true || park !== undefined ? 'failed' : 'scheduled'
     const delay = fail?.retry_after ?? release?.delay ?? RETRY_MS
     const finished = state === 'scheduled' ? { due_at: this.#memory.iso(this.#memory.nowMs + Math.max(1, milliseconds(delay, 'delay'))) } : { finished_at: this.#memory.iso() }
-    Object.assign(job, { state, updated_at: this.#memory.iso(), ...complete, ...finished, ...(fail === undefined ? {} : { message: fail.message }), ...park })
+    const { then: added = [], ...result } = complete ?? {}
+    Object.assign(job, { state, updated_at: this.#memory.iso(), ...result, ...finished, ...(fail === undefined ? {} : { message: fail.message }), ...park })
     if (release !== undefined) Object.assign(job, { attempt: attempt - 1, priority: release.priority ?? job['priority'] })
     const { id, kind } = job as { id: string; kind: string }
     const base: Ended = { id, kind, payload: contentOf(job, 'payload'), state }
+    if (complete !== undefined) this.#memory.follow(job, added as Document[])
     if (complete !== undefined) return { ...base, result: contentOf(complete, 'result') }
     return { ...base, error }
   }

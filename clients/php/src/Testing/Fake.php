@@ -58,8 +58,10 @@ final class Fake implements Http
             $id = $job['id'];
             $this->jobs[$id] = ['state' => 'running', 'attempt' => $job['attempt'] + 1] + $job;
             try {
-                $result = $worker->call(RunningJob::of(self::job($this->jobs[$id]), $this->client()->transport, null));
+                $running = RunningJob::of(self::job($this->jobs[$id]), $this->client()->transport, null);
+                $result = $worker->call($running);
                 $this->jobs[$id] = ['state' => 'succeeded', 'result' => $result] + $this->jobs[$id];
+                $this->pushNext($this->jobs[$id], $running->added());
             } catch (Release | Park $end) {
                 $isPark = $end instanceof Park;
                 $priority = $end->priority === null ? [] : ['priority' => $end->priority];
@@ -87,6 +89,21 @@ final class Fake implements Http
             default => throw new \LogicException("Fake does not know $method $path: use Duetime\\Testing\\Server"),
         };
         return new Response(isset($answer['code']) ? (int) $answer['status'] : 200, [], Json::encode($answer));
+    }
+
+    /**
+     * What follows a job that has succeeded.
+     *
+     * @param Fields $job
+     * @param list<NewJob> $added
+     */
+    private function pushNext(array $job, array $added): void
+    {
+        $then = array_merge((array) ($job['then'] ?? []), (array) Json::decode(NewJob::list($added)->text));
+        foreach ($then as $n => $next) {
+            $previous = array_intersect_key($job, array_flip(['id', 'queue', 'state', 'result']));
+            $this->push((array) $next + ['queue' => $job['queue'], 'origin' => "after-{$job['id']}-$n", 'previous' => $previous]);
+        }
     }
 
     /**

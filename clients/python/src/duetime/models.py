@@ -79,9 +79,14 @@ def job_body(payload: object, options: Mapping[str, Any]) -> bytes:
         elif name == "meta":
             value = dict(value)
         elif name in ("then", "otherwise"):
-            value = [json.loads(job_body(next.payload, {"queue": next.queue, **next.options})) for next in value]
+            value = follow_ups(value)
         body[name] = value
     return with_value("payload", payload, body)
+
+
+def follow_ups(jobs: Sequence[NewJob]) -> list[Any]:
+    """Jobs that follow another one, as the server reads them. Raises `Invalid`."""
+    return [json.loads(job_body(job.payload, {"queue": job.queue, **job.options})) for job in jobs]
 
 
 class NewJob:

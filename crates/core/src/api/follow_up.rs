@@ -66,28 +66,32 @@ pub(crate) fn check_follow_ups(options: &JobOptions, now: Millis, payload_bytes_
 }
 
 fn check_chain(options: &JobOptions, now: Millis, payload_bytes_max: usize, place: usize) -> Result<(), Error> {
-    let JobOptions { then, otherwise, .. } = options;
-    let lists = [("then", then), ("otherwise", otherwise)].into_iter();
-    let all =
-        lists.flat_map(|(name, list)| list.iter().flat_map(|list| list.iter().enumerate()).map(move |of| (name, of)));
-    for (name, (at, follow_up)) in all {
-        if place == CHAIN_JOBS_MAX {
-            return Err(Error::invalid(name, format!("a chain of at most {CHAIN_JOBS_MAX} jobs"), "a longer one"));
-        }
-        check_one(follow_up, now, payload_bytes_max, place).map_err(|error| within(name, at, error))?;
+    if place == CHAIN_JOBS_MAX && options.has_follow_ups() {
+        let name = if options.then.is_some() { "then" } else { "otherwise" };
+        return Err(Error::invalid(name, format!("a chain of at most {CHAIN_JOBS_MAX} jobs"), "a longer one"));
     }
-    Ok(())
+    each_follow_up(options, |job| {
+        for (field, is_given) in [("key", job.key.is_some()), ("origin", job.origin.is_some())] {
+            if is_given {
+                return Err(Error::invalid(field, "left out: a job that follows has none", format!("`{field}`")));
+            }
+        }
+        job.accept(JobId::MIN, now, payload_bytes_max)?;
+        check_chain(&job.options, now, payload_bytes_max, place + 1)
+    })
 }
 
-fn check_one(follow_up: &FollowUp, now: Millis, payload_bytes_max: usize, place: usize) -> Result<(), Error> {
-    let job = NewJob::try_from(follow_up)?;
-    for (field, is_given) in [("key", job.key.is_some()), ("origin", job.origin.is_some())] {
-        if is_given {
-            return Err(Error::invalid(field, "left out: a job that follows has none", format!("`{field}`")));
+/// Does this with each job that follows one with these options.
+///
+/// # Errors
+/// The first one, naming the field from here on, such as `then[0].delay`; [`Error::Invalid`] if one of them is no job.
+pub(crate) fn each_follow_up(options: &JobOptions, visit: impl Fn(NewJob) -> Result<(), Error>) -> Result<(), Error> {
+    for (name, list) in [("then", &options.then), ("otherwise", &options.otherwise)] {
+        for (place, next) in list.iter().flat_map(|list| list.iter()).enumerate() {
+            NewJob::try_from(next).and_then(&visit).map_err(|error| within(name, place, error))?;
         }
     }
-    job.accept(JobId::MIN, now, payload_bytes_max)?;
-    check_chain(&job.options, now, payload_bytes_max, place + 1)
+    Ok(())
 }
 
 impl TryFrom<&FollowUp> for NewJob {

@@ -4,6 +4,7 @@ use super::{Object, Span};
 #[cfg(feature = "openapi")]
 use crate::json::schema::Note;
 use crate::json::{Base64, bytes_of, raw, show_bytes};
+use crate::model::follow_up::FollowUps;
 use crate::model::job::check_lease;
 use crate::request::{CancelOutcome, Outcome};
 use crate::rules::{Failure, Park, Release};
@@ -25,6 +26,11 @@ pub struct Complete<'a> {
     /// The result in base64, if it is not JSON.
     #[serde(default, borrow)]
     pub result_base64: Option<Base64<'a>>,
+    /// Jobs that are pushed in the same step, beside those that the job names itself: at most 16. Their queue is that of the job by
+    /// default, and their delay begins now.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::json::schema::FollowUp>>, max_items = 16))]
+    #[serde(default)]
+    pub then: FollowUps,
 }
 
 /// The lease continues.
@@ -41,7 +47,8 @@ impl TryFrom<Complete<'_>> for Outcome {
     type Error = Error;
 
     fn try_from(body: Complete<'_>) -> Result<Self, Error> {
-        Ok(Self::Complete { result: bytes_of("result", body.result, body.result_base64)? })
+        let Complete { result, result_base64, then } = body;
+        Ok(Self::Complete { result: bytes_of("result", result, result_base64)?, then })
     }
 }
 
@@ -99,9 +106,9 @@ impl<'a> Settle<'a> {
     pub fn new(receipt: Receipt, outcome: &'a Outcome) -> Self {
         let mut body = Self { receipt, complete: None, fail: None, release: None, park: None };
         match outcome {
-            Outcome::Complete { result } => {
+            Outcome::Complete { result, then } => {
                 let (result, result_base64) = result.as_deref().map_or((None, None), show_bytes);
-                body.complete = Some(Object(Complete { result, result_base64 }));
+                body.complete = Some(Object(Complete { result, result_base64, then: then.clone() }));
             }
             Outcome::Fail(failure) => body.fail = Some(Object(failure.clone())),
             Outcome::Release(release) => body.release = Some(Object(*release)),

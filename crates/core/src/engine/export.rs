@@ -31,14 +31,10 @@ impl Export {
     /// # Errors
     /// Of the broker; [`Error::Unavailable`] if too many outcomes are still to be recorded.
     pub async fn begin(stores: Stores) -> Result<Self, Error> {
-        let mut unrecorded = OutboxEntries::default();
-        if !stores.broker.is_ledger() {
-            unrecorded = OutboxEntries::read(stores.broker.as_ref(), stores.ledger.as_ref(), STEP_JOBS_MAX).await?;
-            if unrecorded.ids.len() < stores.broker.backlog() {
-                let why =
-                    "many outcomes wait to be recorded: run a server for a moment, without workers, then try again";
-                return Err(Error::Unavailable(why.into()));
-            }
+        let unrecorded = OutboxEntries::read(stores.broker.as_ref(), stores.ledger.as_ref(), STEP_JOBS_MAX).await?;
+        if unrecorded.ids.len() < stores.broker.backlog() {
+            let why = "many outcomes wait to be recorded: run a server for a moment, without workers, then try again";
+            return Err(Error::Unavailable(why.into()));
         }
         Ok(Self { stores, unrecorded, after: None, is_over: false, running: 0 })
     }
@@ -159,7 +155,7 @@ mod tests {
         let dropped = fixture.running(NewJob { options: drops.into(), ..job() }).await;
         let waits = fixture.push(due_in(Duration::from_secs(9))).await;
         fixture.ledger.set_away(true);
-        fixture.settle(done.receipt(), Outcome::Complete { result: None }).await.unwrap_err();
+        fixture.settle(done.receipt(), Outcome::complete(None)).await.unwrap_err();
         fixture.settle(dropped.receipt(), Outcome::Fail(Failure::default())).await.unwrap_err();
         fixture.ledger.set_away(false);
         assert!(fixture.row(done.id).unwrap().is_pending() && fixture.row(dropped.id).is_some());

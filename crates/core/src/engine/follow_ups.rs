@@ -15,15 +15,17 @@
 //! | ended again after a retry by hand | the list for that end, again |
 //! | an ended job that is imported | nothing: it began where the job ended |
 
+use crate::api::{check_follow_ups, complete_follow_ups};
 use crate::clock::Millis;
 use crate::engine::admission::{Admission, Producer};
 use crate::engine::base::Base;
 use crate::engine::events::Publisher;
 use crate::engine::ids::Ids;
 use crate::engine::observation::Observation;
+use crate::engine::queues::Settings;
 use crate::error::Error;
 use crate::limits::PAYLOAD_BYTES_MAX;
-use crate::model::follow_up::Previous;
+use crate::model::follow_up::{FollowUp, FollowUps as AddedJobs, Previous};
 use crate::model::job::{Job, NewJob, Payload, Stage};
 use crate::model::options::JobOptions;
 use crate::ports::{Broker, Change, Detail, Edit, Edited, Ledger, OutboxEntry, Settle, Settled};
@@ -40,13 +42,21 @@ pub(in crate::engine) struct FollowUps {
     admission: Arc<Admission>,
     publisher: Arc<Publisher>,
     ids: Arc<Ids>,
+    settings: Arc<Settings>,
+    payload_bytes_max: usize,
 }
 
 impl FollowUps {
-    pub(in crate::engine) fn new(base: &Base, admission: Arc<Admission>, ids: Arc<Ids>) -> Self {
-        let Base { stores, publisher, .. } = base;
+    pub(in crate::engine) fn new(
+        base: &Base,
+        admission: Arc<Admission>,
+        ids: Arc<Ids>,
+        settings: Arc<Settings>,
+    ) -> Self {
+        let Base { stores, options, publisher, .. } = base;
         let (broker, ledger) = (stores.broker.clone(), stores.ledger.clone());
-        Self { broker, ledger, admission, publisher: publisher.clone(), ids }
+        let payload_bytes_max = options.payload_bytes_max;
+        Self { broker, ledger, admission, publisher: publisher.clone(), ids, settings, payload_bytes_max }
     }
 
     /// Ends leases, with the jobs that begin with these ends.
@@ -190,9 +200,41 @@ impl FollowUps {
         result: Option<&Payload>,
         message: Option<Arc<str>>,
     ) -> Result<Vec<Job>, Error> {
-        let Some(state) = end.end_state().filter(|_| !job.follow_ups(end).is_empty()) else { return Ok(Vec::new()) };
+        self.make(job, job.follow_ups(end), end, result, message).await
+    }
+
+    /// The jobs that begin when this one succeeds with this result, and with these that its worker adds.
+    ///
+    /// # Errors
+    /// The same; [`Error::Invalid`] if an added job exceeds a limit.
+    pub(in crate::engine) async fn after_success(
+        &self,
+        job: &Job,
+        result: Option<&Payload>,
+        then: AddedJobs,
+    ) -> Result<Vec<Job>, Error> {
+        let mut added = JobOptions { then, ..JobOptions::default() };
+        complete_follow_ups(&mut added, &job.queue)?;
+        added.check(&job.queue)?;
+        check_follow_ups(&added, self.broker.now(), self.payload_bytes_max)?;
+        self.settings.check_targets(&job.queue, &added)?;
+        self.settings.names.admit_all(&job.queue, &added)?;
+        let own = job.follow_ups(Stage::Succeeded).iter();
+        let all: Vec<FollowUp> = own.chain(added.then.iter().flat_map(|list| list.iter())).cloned().collect();
+        self.make(job, &all, Stage::Succeeded, result, None).await
+    }
+
+    async fn make(
+        &self,
+        job: &Job,
+        list: &[FollowUp],
+        end: Stage,
+        result: Option<&Payload>,
+        message: Option<Arc<str>>,
+    ) -> Result<Vec<Job>, Error> {
+        let Some(state) = end.end_state().filter(|_| !list.is_empty()) else { return Ok(Vec::new()) };
         let damaged = |error: Error| Error::Damaged(format!("what follows the job {} cannot be read: {error}", job.id));
-        let new: Result<Vec<NewJob>, Error> = job.follow_ups(end).iter().map(NewJob::try_from).collect();
+        let new: Result<Vec<NewJob>, Error> = list.iter().map(NewJob::try_from).collect();
         let new = new.map_err(damaged)?;
         let partitions: Vec<u16> = new.iter().map(|new| self.broker.partition(&new.queue)).collect();
         let ids = self.ids.next(&partitions, self.broker.now()).await?;

@@ -33,7 +33,10 @@ impl OutboxEntries {
                 followed.push(entry);
             }
         }
-        if !followed.is_empty() {
+        if broker.is_ledger() {
+            let new = followed.into_iter().flat_map(|entry| entry.parts().1);
+            unrecorded.successors = missing(ledger, new.collect()).await?;
+        } else if !followed.is_empty() {
             let ids: Vec<JobId> = followed.iter().map(|entry| entry.job().id).collect();
             let rows = ledger.get(&ids).await?;
             // If the ledger has the entry, it has had the new jobs: as they are now, or no more.
@@ -45,6 +48,14 @@ impl OutboxEntries {
         }
         Ok(unrecorded)
     }
+}
+
+/// Those of these new jobs that the ledger does not have. Where the broker is the ledger, the end of the job before them is there
+/// before they are: they may wait for room.
+async fn missing(ledger: &dyn Ledger, new: Vec<Job>) -> Result<BTreeMap<JobId, Job>, Error> {
+    let ids: Vec<JobId> = new.iter().map(|job| job.id).collect();
+    let rows = if ids.is_empty() { Vec::new() } else { ledger.get(&ids).await? };
+    Ok(new.into_iter().zip(rows).filter(|(_, row)| row.is_none()).map(|(job, _)| (job.id, job)).collect())
 }
 
 /// Pages of the outbox of a partition that are searched for ends, at most.

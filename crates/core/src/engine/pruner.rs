@@ -210,7 +210,7 @@ mod tests {
         let fixture = Fixture::new().await;
         let retention = QueueRetention { succeeded: Some(Span(1_000)), failed: None };
         fixture.services.queues.settings.set(QUEUE.into(), QueueSettings { retention, ..QueueSettings::default() });
-        let done = || Outcome::Complete { result: None };
+        let done = || Outcome::complete(None);
         let short = fixture.running(job()).await;
         let usual = Job { id: crate::testing::fixtures::id(1), queue: "other".into(), ..short.clone() };
         let usual =

@@ -374,7 +374,7 @@ mod tests {
     use crate::request::{Options, Outcome};
     use crate::rules::Failure;
 
-    const DONE: Outcome = Outcome::Complete { result: None };
+    const DONE: Outcome = Outcome::complete(None);
 
     #[tokio::test(start_paused = true)]
     async fn nothing_is_handed_out_while_too_much_cannot_be_recorded() {

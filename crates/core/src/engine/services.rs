@@ -86,7 +86,7 @@ pub(super) fn compose(base: &Base) -> (Services, Loops) {
     let gate = Arc::new(Gate::new(base, settings.clone(), queues.clone()));
     let search = Arc::new(Search::new(base, loader.clone(), queues.clone()));
     let recorder = Arc::new(Recorder::new(base, loader.clone(), admission.clone(), ids.clone()));
-    let follow_ups = Arc::new(FollowUps::new(base, admission.clone(), ids.clone()));
+    let follow_ups = Arc::new(FollowUps::new(base, admission.clone(), ids.clone(), settings.clone()));
     let editor = Arc::new(Editor::new(
         base,
         loader.clone(),

@@ -128,30 +128,39 @@ impl Takes {
         let finished = self.finish_taken(&leased).await?;
         jobs.retain(|job| !job.is_pending() || finished.contains_key(&job.id));
         let now = self.broker.now();
-        Ok(jobs.into_iter().map(|job| if job.is_pending() { taken(job, now) } else { job }).collect())
+        Ok(jobs.into_iter().map(|job| if job.is_pending() { as_taken(job, now) } else { job }).collect())
     }
 
     /// Records leased jobs as taken, finishes them, and returns them as they are recorded.
     async fn take_leased(self: &Arc<Self>, leased: Vec<Job>, entries: &[OutboxEntry]) -> Result<Vec<Job>, Error> {
-        let jobs = self.known_best(leased).await?;
-        if jobs.is_empty() {
-            return Ok(jobs);
-        }
+        let (mut jobs, mut taken, mut ends) = (self.known_best(leased).await?, Vec::new(), Vec::new());
         let now = self.broker.now();
         let rewritten = |id| entries.iter().any(|entry| matches!(entry, OutboxEntry::Rewritten(job) if job.id == id));
-        let taken: Vec<Job> = jobs.iter().map(|job| taken(job.clone(), now)).collect();
-        let entry = |job: &Job| {
-            if rewritten(job.id) { OutboxEntry::Rewritten(job.clone()) } else { OutboxEntry::Changed(job.clone()) }
-        };
-        let recorded = async {
-            let mut entries = Vec::with_capacity(taken.len());
-            for job in &taken {
-                let successors = self.follow_ups.after(job, Stage::Succeeded, None, None).await?;
-                entries.push(entry(job).followed_by(successors));
+        let mut unread = Ok(());
+        for job in &jobs {
+            let job = as_taken(job.clone(), now);
+            match self.follow_ups.after(&job, Stage::Succeeded, None, None).await {
+                Ok(successors) => {
+                    let change = if rewritten(job.id) { OutboxEntry::Rewritten } else { OutboxEntry::Changed };
+                    ends.push(change(job.clone()).followed_by(successors));
+                    taken.push(job);
+                }
+                // It stays leased for a moment, and holds up no other.
+                Err(error @ Error::Damaged(_)) => {
+                    tracing::error!(%error, "a job is not taken");
+                    unread = Err(error);
+                }
+                Err(error) => {
+                    self.give_back(&jobs).await;
+                    return Err(error);
+                }
             }
-            self.recorder.apply(entries).await
-        };
-        let mut successors = match recorded.await {
+        }
+        if taken.is_empty() {
+            return unread.map(|()| taken);
+        }
+        jobs.retain(|job| taken.iter().any(|taken| taken.id == job.id));
+        let mut successors = match self.recorder.apply(ends).await {
             Ok(successors) => successors,
             Err(error) if self.broker.shares_ledger() && matches!(error, Error::Unavailable(_)) => {
                 tracing::warn!(%error, jobs = jobs.len(), "cannot find out whether a take was recorded; trying again");
@@ -292,7 +301,7 @@ impl Takes {
 }
 
 /// The recorded job, in a version that no broker issues. It cannot change while it is leased to be taken.
-fn taken(mut job: Job, now: crate::Millis) -> Job {
+fn as_taken(mut job: Job, now: crate::Millis) -> Job {
     rules::apply(&mut job, Decision::Finish(Finish::taken()), now, Numbers::Ledger);
     job
 }
@@ -326,7 +335,7 @@ mod tests {
             let fixture = Fixture::new().await;
             let leased = leased(&fixture).await;
             if is_recorded {
-                let entry = OutboxEntry::Changed(taken(leased.clone(), fixture.now()));
+                let entry = OutboxEntry::Changed(as_taken(leased.clone(), fixture.now()));
                 fixture.ledger.apply(vec![entry], crate::Millis::MAX).await.unwrap();
             }
             fixture.services.takes.end_takes(vec![leased]).await;
@@ -352,7 +361,7 @@ mod tests {
     #[test]
     fn a_row_is_taken_under_one_lease_and_not_by_a_worker_that_succeeded() {
         let leased = Job { epoch: 5, ..crate::testing::fixtures::job(1) };
-        let row = taken(leased.clone(), 9);
+        let row = as_taken(leased.clone(), 9);
         assert!(is_taken(&row, leased.receipt()) && !is_taken(&leased, leased.receipt()));
         assert!(!is_taken(&row, Receipt { id: id(1), epoch: 4 }));
         assert!(!is_taken(&Job { message: None, ..row }, leased.receipt()));

@@ -148,7 +148,7 @@ mod tests {
         assert!(health().ready && health().degraded.is_empty());
         let running = fixture.running(job()).await;
         fixture.ledger.set_away(true);
-        fixture.settle(running.receipt(), Outcome::Complete { result: None }).await.unwrap_err();
+        fixture.settle(running.receipt(), Outcome::complete(None)).await.unwrap_err();
         assert!(!health().ready && health().backlog == 1 && !health().degraded.is_empty());
         fixture.ledger.set_away(false);
         fixture.services.vitals.stop().await.unwrap();

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::invalid::Invalid;
 use crate::json::{Span, Timestamp, or_default};
 use crate::limits::LOCK_TTL_MS_DEFAULT;
+use crate::model::follow_up::FollowUps;
 pub use crate::model::id::JobRef;
 use crate::model::id::{JobId, Receipt};
 use crate::model::job::{Due, Job, Payload, State};
@@ -220,6 +221,8 @@ pub enum Outcome {
     Complete {
         /// At most 1 MiB, kept with the job.
         result: Option<Payload>,
+        /// Jobs that are pushed in the same step, beside those of the job's own `then`: at most 16.
+        then: FollowUps,
     },
     /// The attempt failed.
     Fail(Failure),
@@ -230,6 +233,11 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The job is done, with this result of at most 1 MiB.
+    pub const fn complete(result: Option<Payload>) -> Self {
+        Self::Complete { result, then: None }
+    }
+
     /// The job is given back. It is due again after this delay; with 0 it keeps its place.
     pub fn release(delay: impl Into<Span>) -> Self {
         Self::Release(Release::after(delay))

@@ -110,7 +110,7 @@ async fn leases_and_pauses_end_and_jobs_expire() {
     let extended = world.engine.extend(vec![(lease.job.receipt(), None)]).await.remove(0);
     assert!(extended.is_ok(), "{extended:?}");
     world.advance(2 * MINUTE_MS).await;
-    let lost = world.settle(&lease, Outcome::Complete { result: None }).await;
+    let lost = world.settle(&lease, Outcome::complete(None)).await;
     assert_eq!(lost, Err(Error::LeaseLost(lease.job.receipt())));
     let state = async |id| world.engine.job(id).await.unwrap().state(world.engine.now());
     assert_eq!((state(running).await, state(expires).await), (State::Ready, State::Failed));

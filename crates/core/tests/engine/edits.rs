@@ -39,7 +39,7 @@ async fn a_running_job_is_asked_to_stop() {
         let extended = bench.engine.extend(vec![(lease.job.receipt(), None)]).await.pop().unwrap().unwrap();
         assert!(extended.cancel_asked);
         let (outcome, end) = if completes {
-            (Outcome::Complete { result: None }, State::Succeeded)
+            (Outcome::complete(None), State::Succeeded)
         } else {
             (Outcome::Fail(Failure::default()), State::Cancelled)
         };
@@ -54,7 +54,7 @@ async fn a_job_whose_end_is_not_recorded_is_not_answered_as_finished() {
     let id = bench.push(job()).await.id;
     let lease = bench.lease().await;
     bench.ledger.set_away(true);
-    bench.settle(&lease, Outcome::Complete { result: None }).await.unwrap_err();
+    bench.settle(&lease, Outcome::complete(None)).await.unwrap_err();
     let cancel = || bench.engine.cancel(vec![id.into()]);
     let refused = cancel().await.pop().unwrap();
     assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");

@@ -209,7 +209,7 @@ async fn a_ledger_that_is_away_refuses_pushes_and_keeps_outcomes_until_it_is_bac
     let lease = bench.lease().await;
     bench.ledger.set_away(true);
     assert_eq!(bench.engine.push(vec![job()]).await.unwrap_err().code(), "store_unavailable");
-    let settlement = bench.engine.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await;
+    let settlement = bench.engine.settle(vec![(lease.job.receipt(), Outcome::complete(None))]).await;
     assert_eq!(settlement[0].as_ref().unwrap_err().code(), "store_unavailable", "it is in memory only");
     assert_eq!(bench.state(pushed.id).await, State::Succeeded);
     assert_eq!(bench.engine.health().backlog, 1);
@@ -229,7 +229,7 @@ async fn a_ledger_that_is_away_refuses_pushes_and_keeps_outcomes_until_it_is_bac
 #[tokio::test(start_paused = true)]
 async fn an_outcome_is_answered_once_it_is_recorded() {
     let outcomes = [
-        (Outcome::Complete { result: None }, State::Succeeded),
+        (Outcome::complete(None), State::Succeeded),
         (Outcome::Fail(Failure { is_final: true, ..Failure::default() }), State::Failed),
         (Outcome::Fail(Failure::default()), State::Scheduled),
         (Outcome::release(Span(HOUR_MS)), State::Scheduled),

@@ -71,7 +71,7 @@ impl Bench {
     }
 
     pub(crate) async fn complete(&self, lease: &Lease) -> Result<State, Error> {
-        self.settle(lease, Outcome::Complete { result: None }).await
+        self.settle(lease, Outcome::complete(None)).await
     }
 
     pub(crate) async fn state(&self, id: JobId) -> State {

@@ -53,7 +53,7 @@ async fn success_begins_what_is_named_for_it_with_its_result() {
     let lease = bench.lease().await;
     assert!(begun(&bench).await.is_empty());
     let result = Some(b"{\"paid\": true}"[..].into());
-    bench.settle(&lease, Outcome::Complete { result }).await.unwrap();
+    bench.settle(&lease, Outcome::complete(result)).await.unwrap();
     assert_eq!(begun(&bench).await, ["then", "later"]);
     let first = next(&bench).await;
     let previous = first.options().previous.as_ref().unwrap();
@@ -63,8 +63,38 @@ async fn success_begins_what_is_named_for_it_with_its_result() {
     let later = bench.engine.find(&query, None, 1).await.unwrap().jobs.remove(0);
     assert_eq!(later.due_at, Timestamp(bench.engine.now() + 60_000), "its delay begins with the end");
     // A repeat of the end makes none again.
-    assert_eq!(bench.settle(&lease, Outcome::Complete { result: None }).await.unwrap(), State::Succeeded);
+    assert_eq!(bench.settle(&lease, Outcome::complete(None)).await.unwrap(), State::Succeeded);
     assert_eq!(begun(&bench).await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_adds_jobs_to_an_end_once() {
+    let bench = Bench::new().await;
+    let done = |then: &[NewJob]| Outcome::Complete { result: None, then: list(then) };
+    bench.push(leading()).await;
+    let lease = bench.lease().await;
+    // What is refused ends nothing.
+    for (then, field) in [
+        (vec![NewJob { origin: Some("o".into()), ..named("a") }], "then[0].origin"),
+        (vec![named("a"), NewJob { due: Due::After(Span(u64::MAX)), ..named("b") }], "then[1].delay_ms"),
+        (vec![named("a"); FOLLOW_UPS_MAX + 1], "then"),
+    ] {
+        match bench.settle(&lease, done(&then)).await {
+            Err(Error::Invalid(invalid)) => assert_eq!(invalid.what, field),
+            settled => panic!("{settled:?}"),
+        }
+    }
+    for _ in 0..2 {
+        assert_eq!(bench.settle(&lease, done(&[named("added")])).await.unwrap(), State::Succeeded);
+    }
+    assert_eq!(begun(&bench).await, ["then", "added"]);
+    // A job that leads to nothing by itself; the queue is that of the job by default.
+    let first = bench.push(job()).await;
+    let lease = bench.lease().await;
+    let unnamed: FollowUp = serde_json::from_str(r#"{"payload": 1}"#).unwrap();
+    bench.settle(&lease, Outcome::Complete { result: None, then: Some([unnamed].into()) }).await.unwrap();
+    let added = bench.lease().await.job;
+    assert_eq!((&added.queue, added.options().previous.as_ref().unwrap().id), (&first.queue, first.id));
 }
 
 /// The job has ended so, and that has begun the other one.

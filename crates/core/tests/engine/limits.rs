@@ -90,7 +90,7 @@ async fn a_settle_beyond_a_limit_leaves_the_lease() {
     let lease = bench.lease().await;
     let long = Outcome::Fail(Failure { message: "m".repeat((64 << 10) + 1).into(), ..Failure::default() });
     assert_eq!(field(&bench.settle(&lease, long).await.unwrap_err()), "message");
-    let large = Outcome::Complete { result: Some(vec![0; (1 << 20) + 1].into()) };
+    let large = Outcome::complete(Some(vec![0; (1 << 20) + 1].into()));
     assert_eq!(field(&bench.settle(&lease, large).await.unwrap_err()), "result");
     bench.complete(&lease).await.unwrap();
     let unknown = Receipt { id: lease.job.id, epoch: 1 };

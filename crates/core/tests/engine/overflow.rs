@@ -366,7 +366,7 @@ async fn outcomes_that_cannot_be_recorded_are_bounded_in_bytes() {
     let result = vec![b'1'; 1_000];
     let mut codes = BTreeMap::new();
     for lease in &leases {
-        let refused = bench.settle(lease, Outcome::Complete { result: Some(result.clone().into()) }).await.unwrap_err();
+        let refused = bench.settle(lease, Outcome::complete(Some(result.clone().into()))).await.unwrap_err();
         *codes.entry(refused.code()).or_insert(0) += 1;
     }
     // A quarter of the room, and the one that passes it.
@@ -379,7 +379,7 @@ async fn outcomes_that_cannot_be_recorded_are_bounded_in_bytes() {
     pass(Duration::from_secs(3)).await;
     pass(Duration::from_secs(3)).await;
     for lease in &leases {
-        let again = bench.settle(lease, Outcome::Complete { result: Some(result.clone().into()) }).await;
+        let again = bench.settle(lease, Outcome::complete(Some(result.clone().into()))).await;
         assert_eq!(again, Ok(State::Succeeded), "none was lost");
     }
     assert_eq!(bench.broker.backlog_bytes(), 0);
@@ -400,7 +400,7 @@ async fn outcomes_on_their_way_to_the_ledger_are_no_backlog() {
     assert!(bench.broker.backlog_bytes() > ROOM_JOBS * JOB_BYTES / 4);
     bench.engine.set_degraded(DegradedCode::Deliveries, Some("a receiver is down"));
     assert!(!bench.engine.health().degraded.is_empty() && bench.engine.health().ready);
-    let outcome = Outcome::Complete { result: Some(result.clone()) };
+    let outcome = Outcome::complete(Some(result.clone()));
     assert_eq!(bench.settle(&leases[10], outcome).await, Ok(State::Succeeded));
     bench.push(job()).await;
     assert_eq!(bench.reserve(1, Duration::ZERO).await.len(), 1);

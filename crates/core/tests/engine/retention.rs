@@ -31,7 +31,7 @@ async fn is_kept(bench: &Bench, id: JobId) -> bool {
 }
 
 fn success() -> Outcome {
-    Outcome::Complete { result: None }
+    Outcome::complete(None)
 }
 
 fn failure() -> Outcome {

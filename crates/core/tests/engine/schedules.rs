@@ -237,7 +237,7 @@ async fn a_key_that_is_held_is_kept_replaced_or_a_conflict() {
         ..super::fixture::request(1, Duration::ZERO)
     });
     let lease = reservation.await.unwrap().leases.remove(0);
-    bench.settle(&lease, Outcome::Complete { result: None }).await.unwrap();
+    bench.settle(&lease, Outcome::complete(None)).await.unwrap();
     seconds(10).await;
     assert_eq!(bench.last("replace").await.outcome, TickOutcome::Pushed);
 }

@@ -164,7 +164,7 @@ impl Node {
     }
 }
 
-const DONE: Outcome = Outcome::Complete { result: None };
+const DONE: Outcome = Outcome::complete(None);
 
 /// In small steps, as tasks would take it.
 async fn seconds(count: u64) {

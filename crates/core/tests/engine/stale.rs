@@ -97,7 +97,7 @@ async fn found_jobs_are_rescheduled_by_two_at_once_while_they_start() {
         pass(Duration::from_secs(50)).await;
         assert!(world.memory.reserve(reserve("default", 100)).await.unwrap().leases.is_empty(), "{seed}: early");
         for lease in &first {
-            world.engine.settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await;
+            world.engine.settle(vec![(lease.job.receipt(), Outcome::complete(None))]).await;
         }
         pass(Duration::from_secs(50)).await;
         let rest = world.memory.reserve(reserve("default", 100)).await.unwrap().leases;

@@ -75,7 +75,7 @@ impl Leases<'_> {
     /// # Errors
     /// [`Lost`](crate::ErrorKind::Lost) if the lease has already ended.
     pub async fn complete(self, receipt: Receipt, result: Option<Payload>) -> Result<Settlement, Error> {
-        only(self.settle(vec![(receipt, Outcome::Complete { result })]).await?)
+        only(self.settle(vec![(receipt, Outcome::complete(result))]).await?)
     }
 
     /// Fails an attempt. The job's retry rule decides what follows.

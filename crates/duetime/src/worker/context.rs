@@ -3,10 +3,10 @@
 use crate::client::Client;
 use crate::error::Error;
 use crate::job_type::JobType;
-use crate::push::Push;
+use crate::push::{IntoNewJob, Push};
 use duetime_core::api::Timestamp;
 use duetime_core::limits::RESULT_BYTES_MAX;
-use duetime_core::{Error as CoreError, Job, JobId, Meta, Payload, Previous, Receipt};
+use duetime_core::{Error as CoreError, FollowUp, FollowUps, Job, JobId, Meta, Payload, Previous, Receipt};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,13 +25,14 @@ struct Inner {
     /// How many jobs the handler has pushed.
     pushes: AtomicU32,
     result: Mutex<Option<Payload>>,
+    added: Mutex<Vec<FollowUp>>,
 }
 
 impl Context {
     pub(crate) fn new(client: Client, job: Job) -> Self {
         let (begun, pushes) = (AtomicBool::new(false), AtomicU32::new(0));
-        let (cancellation, result) = (CancellationToken::new(), Mutex::new(None));
-        Self(Arc::new(Inner { client, job, cancellation, begun, pushes, result }))
+        let (cancellation, result, added) = (CancellationToken::new(), Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { client, job, cancellation, begun, pushes, result, added }))
     }
 
     /// Decides a race: the handler is about to begin, or the dispatcher is about to release the job. Returns true for the
@@ -119,6 +120,18 @@ impl Context {
         self.0.client.push(job).of_handler(format!("{}:{number}", self.id()))
     }
 
+    /// Adds a job that is pushed in the same step in which this one succeeds, beside those of its own [`then`](Push::then): at
+    /// most 16. If this attempt fails, it is dropped. It has no key and no origin, and its delay begins when this job succeeds.
+    /// Unlike [`push`](Self::push), it needs no call of its own, and no order: an attempt that is repeated decides anew.
+    ///
+    /// # Errors
+    /// [`Invalid`](crate::ErrorKind::Invalid) if its payload cannot be serialized as JSON.
+    pub fn follow_with(&self, next: impl IntoNewJob) -> Result<(), Error> {
+        let next = FollowUp::from(&next.into_new_job()?);
+        self.0.added.lock().unwrap_or_else(PoisonError::into_inner).push(next);
+        Ok(())
+    }
+
     /// Reports the progress of the job: 0 to 100 percent, and a note of at most 1 KiB. It is shown with the job until its
     /// next attempt begins. This extends the lease. If the lease is lost or the job was cancelled, the handler's
     /// [token](Self::cancellation) is cancelled.
@@ -167,6 +180,11 @@ impl Context {
         }
         *self.0.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
         Ok(())
+    }
+
+    pub(crate) fn take_added(&self) -> FollowUps {
+        let added = std::mem::take(&mut *self.0.added.lock().unwrap_or_else(PoisonError::into_inner));
+        (!added.is_empty()).then(|| added.into())
     }
 
     pub(crate) fn take_result(&self) -> Option<Payload> {

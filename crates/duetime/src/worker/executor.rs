@@ -78,7 +78,7 @@ pub(super) async fn run(handler: AnyHandler, context: Context) -> Outcome {
     // The call itself may panic before it returns a future.
     let handled = AssertUnwindSafe(async { handler(running).await }).catch_unwind().instrument(span).await;
     let outcome = match handled {
-        Ok(Ok(())) => Outcome::Complete { result: context.take_result() },
+        Ok(Ok(())) => Outcome::Complete { result: context.take_result(), then: context.take_added() },
         Ok(Err(error)) => error.into_outcome(),
         Err(panic) => JobError::panicked(&*panic).into_outcome(),
     };

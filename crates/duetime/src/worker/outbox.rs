@@ -80,7 +80,10 @@ impl Outbox {
 
 fn size(outcome: &Outcome) -> usize {
     match outcome {
-        Outcome::Complete { result } => result.as_ref().map_or(0, |result| result.len()),
+        Outcome::Complete { result, then } => {
+            let then = then.iter().flat_map(|list| list.iter()).map(|next| next.get().len());
+            result.as_ref().map_or(0, |result| result.len()) + then.sum::<usize>()
+        }
         Outcome::Fail(failure) => failure.message.len(),
         Outcome::Release(_) => 0,
         Outcome::Park(park) => park.message.len(),
@@ -94,7 +97,7 @@ mod tests {
 
     fn outcome(n: u64, result_bytes: usize) -> (Receipt, Outcome) {
         let result = (result_bytes > 0).then(|| Payload::from(vec![b'0'; result_bytes]));
-        (Receipt { id: JobId::from_sequence(n), epoch: 1 }, Outcome::Complete { result })
+        (Receipt { id: JobId::from_sequence(n), epoch: 1 }, Outcome::complete(result))
     }
 
     #[test]

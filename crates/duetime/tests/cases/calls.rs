@@ -148,7 +148,7 @@ pub(crate) async fn leases_are_settled_once(client: Client) {
     assert_eq!(settled.state, JobState::Succeeded);
     assert_eq!(ended(&client, receipts[0].id, Stage::Succeeded).await.result.as_deref(), Some(&b"42"[..]));
     assert_eq!(client.leases().release(receipts[1], Duration::ZERO).await.unwrap().state, JobState::Ready);
-    let lost = client.leases().settle(vec![(receipts[1], Outcome::Complete { result: None })]).await.unwrap().remove(0);
+    let lost = client.leases().settle(vec![(receipts[1], Outcome::complete(None))]).await.unwrap().remove(0);
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
     let lost = client.leases().extend(vec![(receipts[1], None)]).await.unwrap().remove(0);
     assert_eq!(lost.unwrap_err().code(), "lease_lost");
@@ -537,7 +537,7 @@ pub(crate) async fn metrics_are_a_text_for_prometheus(client: Client) {
         push(&client, &queue, user).await;
     }
     let leases = client.leases().reserve(reserve(&queue, 2)).await.unwrap().leases;
-    client.leases().settle(vec![(leases[0].job.receipt(), Outcome::Complete { result: None })]).await.unwrap();
+    client.leases().settle(vec![(leases[0].job.receipt(), Outcome::complete(None))]).await.unwrap();
     let text = client.metrics_text().await.unwrap();
     assert!(text.ends_with("\n# EOF\n") && text.contains("# TYPE duetime_jobs_pushed counter\n"), "{text}");
     for (name, value) in [

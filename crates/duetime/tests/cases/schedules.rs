@@ -25,7 +25,7 @@ pub(crate) async fn a_schedule_pushes_at_its_ticks(client: Client) {
         let tag = format!("schedule:{queue}");
         assert_eq!((lease.job.due_at, &*lease.job.kind, &*lease.job.payload), (*tick, "beat", &b"\xff{}"[..]));
         assert_eq!(lease.job.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["own", &tag]);
-        client.leases().settle(vec![(lease.job.receipt(), Outcome::Complete { result: None })]).await.unwrap();
+        client.leases().settle(vec![(lease.job.receipt(), Outcome::complete(None))]).await.unwrap();
     }
     let status = client.schedules().get(&queue).await.unwrap();
     let last = status.last.unwrap();

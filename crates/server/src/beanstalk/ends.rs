@@ -26,7 +26,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         // An id that comes twice in one batch is not found the second time.
         let leases: Vec<Option<Lease>> =
             ids.iter().map(|id| self.held((*id)?).and_then(|lease| self.state.held.remove(lease.receipt.id))).collect();
-        let complete = |lease: &Lease| (lease.receipt, Ending::Outcome(Outcome::Complete { result: None }));
+        let complete = |lease: &Lease| (lease.receipt, Ending::Outcome(Outcome::complete(None)));
         let endings: Vec<_> = leases.iter().flatten().map(complete).collect();
         let mut ended =
             if endings.is_empty() { Vec::new() } else { self.door.engine.end_leases(endings).await }.into_iter();

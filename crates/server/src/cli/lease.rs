@@ -1,6 +1,7 @@
 //! `duetime complete`, `fail`, `release`, `park`, `extend` and `progress`: one lease, by its receipt.
 
 use super::exit::{DATA, ERROR, Failure, Result};
+use super::jobs::job_args::{list, parse_follow_up};
 use super::output::{self, note};
 use super::stdin;
 use super::target::Target;
@@ -9,7 +10,7 @@ use crate::cli::usage::span;
 use duetime_core::api::Span;
 use duetime_core::engine::Outcome;
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN};
-use duetime_core::{Receipt, rules};
+use duetime_core::{FollowUp, Receipt, rules};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,9 @@ pub(crate) struct Complete {
     /// Result to keep with the job, up to 1 MiB; `-` reads standard input
     #[arg(long, value_name = "TEXT|-")]
     result: Option<String>,
+    /// Job to push in the same step, such as '{"kind": "order.ship", "payload": {"order": 7}}'; may be repeated
+    #[arg(long, value_name = "JSON", value_parser = parse_follow_up)]
+    then: Vec<FollowUp>,
     #[command(flatten)]
     lease: One,
 }
@@ -122,7 +126,7 @@ struct One {
 /// Runs `complete`.
 pub(crate) async fn complete(args: Complete) -> Result {
     let result = args.result.as_deref().map(stdin::or_text).transpose()?;
-    settle(&args.lease, Outcome::Complete { result }).await
+    settle(&args.lease, Outcome::Complete { result, then: list(&args.then) }).await
 }
 
 /// Runs `fail`.

@@ -41,7 +41,7 @@ impl DeliveryResult {
     /// It was taken; this is kept as the job's result.
     pub(super) fn taken(result: &impl Serialize) -> Self {
         let result = serde_json::to_vec(result).ok().map(Payload::from);
-        Self { outcome: Outcome::Complete { result }, sign: Sign::Well }
+        Self { outcome: Outcome::complete(result), sign: Sign::Well }
     }
 
     /// It failed, and is tried again by the job's retry rule.
@@ -67,7 +67,7 @@ impl DeliveryResult {
     /// As the handler of a worker answers it.
     pub(crate) fn into_handled(self, context: &duetime::Context) -> Handled {
         match self.outcome {
-            Outcome::Complete { result } => result.map_or(Ok(()), |result| Ok(context.set_result(result)?)),
+            Outcome::Complete { result, .. } => result.map_or(Ok(()), |result| Ok(context.set_result(result)?)),
             Outcome::Release(release) => Err(JobError::release(release.delay.into())),
             Outcome::Park(park) => Err(JobError::park(&*park.message)),
             Outcome::Fail(Failure { message, is_final: true, .. }) => Err(JobError::fatal(&*message)),

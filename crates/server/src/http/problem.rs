@@ -142,8 +142,8 @@ impl From<Problem> for api::Problem {
 
 impl Problem {
     /// The problem of one lease among many, which it names.
-    pub(super) fn of_lease(receipt: Receipt, error: Error) -> Self {
-        let mut problem = Self::from(error);
+    pub(super) fn of_lease(receipt: Receipt, problem: impl Into<Self>) -> Self {
+        let mut problem = problem.into();
         problem.0.receipt = Some(receipt);
         problem
     }

@@ -113,7 +113,7 @@ async fn step(client: &Client) -> Result<Vec<JobId>, Error> {
     let request = ReserveRequest::new(QUEUE).limit(100).wait(Duration::from_secs(1));
     let leases = client.leases().reserve(request).await?.leases;
     let ids: Vec<JobId> = leases.iter().map(|lease| lease.job.id).collect();
-    let outcomes = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None })).collect();
+    let outcomes = leases.iter().map(|lease| (lease.job.receipt(), Outcome::complete(None))).collect();
     client.leases().settle(outcomes).await?;
     Ok(ids)
 }

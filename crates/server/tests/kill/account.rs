@@ -166,7 +166,7 @@ impl End {
             Outcome::Fail(duetime_core::rules::Failure { message: Arc::from("told to"), is_final, retry_after })
         };
         match self {
-            Self::Complete => Outcome::Complete { result: None },
+            Self::Complete => Outcome::complete(None),
             Self::FailFinally => failure(true, None),
             // Half of them one way, half the other: they come back in the same way.
             Self::Again(after_ms) if after_ms % 2 == 0 => Outcome::release(Span(after_ms)),

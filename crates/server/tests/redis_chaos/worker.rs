@@ -139,7 +139,7 @@ async fn complete(clients: &mut Clients, history: &mut History, clock: &SystemCl
     let mut left: Vec<Receipt> = jobs.iter().map(Job::receipt).collect();
     while !left.is_empty() {
         history.ending(&left);
-        let outcomes: Vec<_> = left.iter().map(|&receipt| (receipt, Outcome::Complete { result: None })).collect();
+        let outcomes: Vec<_> = left.iter().map(|&receipt| (receipt, Outcome::complete(None))).collect();
         let (answers, _) = clients.call(async |client| client.leases().settle(outcomes.clone()).await).await;
         let answers = match answers {
             Ok(answers) => answers,

@@ -17,7 +17,12 @@ impl Jobs {
             Outcomes::Oldest { limit, age_ms } => (limit, age_ms),
         };
         let (mut entries, mut bytes) = (Vec::new(), 0);
-        for partition in self.used() {
+        let mut partitions = self.used();
+        if partitions.is_empty() {
+            // A process that only reads the store, such as an export, has used none.
+            partitions.extend(0..self.partitions.keys.partitions());
+        }
+        for partition in partitions {
             // The search for expired leases counts them every second.
             let is_known_empty = self.backlogs().get(&partition) == Some(&0);
             if is_known_empty && self.partitions.is_ledger() {

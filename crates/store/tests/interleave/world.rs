@@ -26,7 +26,7 @@ const READ_AT_ONCE: usize = 50;
 const ENGINES: u64 = 2;
 /// Replies that get through: with any single job and the jobs that its end begins, each of which has its result, but not with
 /// several large ones.
-const REPLY_BYTES_MAX: usize = 96 << 10;
+const REPLY_BYTES_MAX: usize = 112 << 10;
 /// How many of a hundred jobs are large.
 const LARGE_PERCENT: u64 = 40;
 

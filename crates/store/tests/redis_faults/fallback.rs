@@ -45,7 +45,7 @@ async fn work(engine: &Engine, limit: usize) -> Vec<JobId> {
     let request = ReserveRequest::new(Source::Queues(vec![QUEUE.into()])).limit(limit).wait(Span(200));
     let Ok(reservation) = engine.reserve(request).await else { return Vec::new() };
     let leases = reservation.leases;
-    let ends = leases.iter().map(|lease| (lease.job.receipt(), Outcome::Complete { result: None })).collect();
+    let ends = leases.iter().map(|lease| (lease.job.receipt(), Outcome::complete(None))).collect();
     drop(engine.settle(ends).await);
     leases.into_iter().map(|lease| lease.job.id).collect()
 }

@@ -34,7 +34,7 @@ async fn next(engine: &Engine, lease_ms: u64) -> Job {
 }
 
 async fn complete(engine: &Engine, job: &Job) {
-    engine.settle(vec![(job.receipt(), Outcome::Complete { result: None })]).await.remove(0).unwrap();
+    engine.settle(vec![(job.receipt(), Outcome::complete(None))]).await.remove(0).unwrap();
 }
 
 fn is_said_to_be_full(engine: &Engine) -> bool {

@@ -10,6 +10,7 @@ mod fitness;
 mod full;
 mod full_engine;
 mod large;
+mod left;
 mod memory;
 mod races;
 mod slow;

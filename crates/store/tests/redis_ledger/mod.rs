@@ -6,6 +6,7 @@ mod many_queues;
 mod reports;
 mod totals;
 
+use duetime_core::engine::Export;
 use duetime_core::json::{Span, Timestamp};
 use duetime_core::limits::DAY_MS;
 use duetime_core::model::id as ids;
@@ -234,6 +235,29 @@ async fn what_follows_a_job_outlives_its_record() {
     assert!(bench.redis.outcomes(left).await.unwrap().is_empty() && bench.redis.backlog() == 0);
     assert_eq!(bench.redis.reserve(reserve("next", 10)).await.unwrap().leases.len(), 2);
     assert!(bench.row(1).await.is_none() && bench.row(2).await.is_none());
+}
+
+/// A server that was killed, or had no room, left one of them. The export is a process that has used no partition.
+#[tokio::test]
+async fn an_export_has_the_jobs_that_are_about_to_begin() {
+    let bench = Bench::new("exported").await;
+    bench.record(&[job(1), job(2)]).await;
+    for n in [8, 9] {
+        let end = Decision::Finish(Finish { successors: vec![job(n)], ..Finish::new(Stage::Succeeded) });
+        let settled = bench.redis.settle(vec![Settle::new(bench.one().await.receipt(), end)]).await.unwrap();
+        if n == 8 {
+            bench.redis.apply(settled.entries, 0).await.unwrap();
+        }
+    }
+    let other = Bench::new("exported").await.redis;
+    let mut export = Export::begin(other.stores()).await.unwrap();
+    let mut exported = Vec::new();
+    while let Some(page) = export.page().await.unwrap() {
+        exported.extend(page.into_iter().map(|job| (job.id, job.stage)));
+    }
+    exported.sort_unstable_by_key(|(id, _)| *id);
+    let expected = [(1, Stage::Succeeded), (2, Stage::Succeeded), (8, Stage::Pending), (9, Stage::Pending)];
+    assert_eq!(exported, expected.map(|(n, stage)| (id(n), stage)));
 }
 
 /// A job under the copy's id is the copy itself, unless it was imported.

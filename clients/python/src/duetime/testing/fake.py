@@ -66,7 +66,11 @@ class Fake:
         verb, text = worker.attempt(lease)
         body = json.loads(text)
         if verb == "complete":
+            then = [*job.get("then", ()), *body.pop("then", ())]
             job.update(state="succeeded", **body)
+            previous = {name: job[name] for name in ("id", "queue", "state", "result", "result_base64") if name in job}
+            for n, following in enumerate(then):
+                self._push({"queue": job["queue"], "origin": f"after-{job['id']}-{n}", **following, "previous": previous})
         elif verb == "release":
             job.update(state="scheduled", attempt=job["attempt"] - 1, due_at=self._after(body.pop("delay")), **body)
         elif verb == "park":

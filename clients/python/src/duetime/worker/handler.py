@@ -40,12 +40,13 @@ class Outcome(NamedTuple):
     body: bytes
 
     @staticmethod
-    def of_result(result: object) -> Outcome:
-        """The attempt succeeded. A result that is not JSON, or far too large, fails the job for good."""
+    def of_result(result: object, then: Sequence[Any] = ()) -> Outcome:
+        """The attempt succeeded, and has added these jobs. A result that is not JSON, or far too large, fails the job for good."""
+        added = {"then": then} if then else {}
         if result is None:
-            return Outcome("complete", b"{}")
+            return Outcome("complete", to_json(added))
         try:
-            body = with_value("result", result, {})
+            body = with_value("result", result, added)
         except DuetimeError as refused:
             return Outcome.failed(f"the job is done, but {refused.detail}", is_final=True)
         if len(body) > RESULT_BYTES_MAX:
@@ -150,7 +151,7 @@ def attempt(handler: Handler, middlewares: Sequence[Middleware], job: RunningJob
     try:
         with _around(middlewares, job):
             result = handler.function(*handler.arguments(job))
-        return _of_process(process, job, Outcome.of_result(result))
+        return _of_process(process, job, Outcome.of_result(result, job._added))
     except BaseException as error:
         return _of_process(process, job, error)
 
@@ -161,7 +162,7 @@ async def attempt_async(handler: Handler, middlewares: Sequence[Middleware], job
     try:
         with _around(middlewares, job):
             result = await handler.function(*handler.arguments(job))
-        return _of_process(process, job, Outcome.of_result(result))
+        return _of_process(process, job, Outcome.of_result(result, job._added))
     except BaseException as error:
         return _of_process(process, job, error)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Callable, Optional
 
 from ..errors import invalid
+from ..models import NewJob, follow_ups
 from ..values import Duration, Exact, read_bytes, read_instant, span, to_json
 
 #: What a note on the progress has at most, in bytes.
@@ -75,6 +76,7 @@ class RunningJob:
         self.raw: Mapping[str, Any] = body
         self._exact = exact or Exact(to_json(body))
         self._payload: Any = ...
+        self._added: list[Any] = []
         #: How long its handler took, in seconds.
         self._took = 0.0
         self._told: Optional[Callable[[int, Optional[str]], None]] = None
@@ -107,6 +109,11 @@ class RunningJob:
             raise invalid("note", f"at most {NOTE_BYTES_MAX} bytes", note)
         if self._told is not None:
             self._told(percent, note)
+
+    def follow_with(self, job: NewJob) -> None:
+        """Adds a job that is pushed in the same step in which this one succeeds, beside those of its own `then`: at most 16. If this
+        attempt fails, it is dropped. Raises `Invalid`."""
+        self._added += follow_ups([job])
 
     def raise_if_cancelled(self) -> None:
         """Raises `JobCancelled` if the handler should stop. Call it between the steps of a long job."""

@@ -181,7 +181,7 @@ mod tests {
         let mut ends = f.base.publisher.subscribe(ends).await.unwrap();
         f.push(NewJob { queue: "other".into(), ..job() }).await;
         let run = f.lease(1).await.remove(0);
-        f.settle(run.receipt(), Outcome::Complete { result: None }).await.unwrap();
+        f.settle(run.receipt(), Outcome::complete(None)).await.unwrap();
         assert_eq!(events(&mut of_queue), [(run.id, What::Started), (run.id, What::Succeeded)]);
         assert_eq!(events(&mut ends), [(run.id, What::Succeeded)]);
         f.push(job()).await;

@@ -74,7 +74,7 @@ impl Intake {
         check_whole(&job, now)?;
         check_follow_ups(job.options(), now, self.options.payload_bytes_max)?;
         self.options.check_target(job.options().target.as_deref())?;
-        self.admit_names(&job)?;
+        self.settings.names.admit_all(&job.queue, job.options())?;
         rules::unlease(&mut job, now);
         job.set_imported(true);
         let partition = self.broker.partition(&job.queue);

@@ -11,8 +11,6 @@ use crate::json::Span;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_JOBS_MAX};
 use crate::model::id::JobId;
 use crate::model::job::{Due, Job, NewJob, OnConflict};
-use crate::model::options::JobOptions;
-use crate::model::retry::WhenExhausted;
 use crate::ports::{Change, Detail, Edit, Edited, OutboxEntry, Outcomes};
 use crate::request::{Answers, PushOutcome, Pushed, WhenFull};
 use std::collections::HashMap;
@@ -59,8 +57,9 @@ impl Intake {
         let accept = |(new, id): (&NewJob, JobId)| {
             let mut job = self.accept(new, id, now)?;
             // Most batches are for one queue.
-            if queue_before.as_ref() != Some(&job.queue) || job.options().retry.when_exhausted.is_some() {
-                self.admit_names(&job)?;
+            let names_others = job.options().retry.when_exhausted.is_some() || job.options().has_follow_ups();
+            if names_others || queue_before.as_ref() != Some(&job.queue) {
+                self.settings.names.admit_all(&job.queue, job.options())?;
                 queue_before = Some(job.queue.clone());
             }
             if origin.is_some() {
@@ -184,40 +183,8 @@ impl Intake {
     pub(in crate::engine) fn accept(&self, new: &NewJob, id: JobId, created_at: Millis) -> Result<Job, Error> {
         let job = new.accept(id, created_at, self.options.payload_bytes_max)?;
         check_follow_ups(job.options(), created_at, self.options.payload_bytes_max)?;
-        self.check_target_of(&job.queue, job.options())?;
+        self.settings.check_targets(&job.queue, job.options())?;
         Ok(job)
-    }
-
-    /// Whether a job with these options may have its target in this queue, and the jobs that follow it theirs.
-    fn check_target_of(&self, queue: &str, options: &JobOptions) -> Result<(), Error> {
-        self.options.check_target(options.target.as_deref())?;
-        if options.target.is_some() && self.settings.of(queue).target.is_none() {
-            let expected = "left out, because the queue has no target in its settings: its jobs are handed to workers";
-            return Err(Error::invalid("target", expected, format!("one, for the queue {queue:?}")));
-        }
-        options.all_follow_ups().try_for_each(|next| {
-            let next = NewJob::try_from(next)?;
-            self.check_target_of(&next.queue, &next.options)
-        })
-    }
-
-    /// Counts the names of the queues that this job makes. Rows of the inbox are written by who has the database, and schedules
-    /// have a bound of their own; their queues are counted once they are there.
-    pub(super) fn admit_names(&self, job: &Job) -> Result<(), Error> {
-        self.settings.names.admit(&job.queue)?;
-        self.admit_names_of(job.options())
-    }
-
-    fn admit_names_of(&self, options: &JobOptions) -> Result<(), Error> {
-        if let Some(WhenExhausted::Move(queue)) = &options.retry.when_exhausted {
-            self.settings.names.admit(queue)?;
-        }
-        for follow_up in options.all_follow_ups() {
-            let job = NewJob::try_from(follow_up)?;
-            self.settings.names.admit(&job.queue)?;
-            self.admit_names_of(&job.options)?;
-        }
-        Ok(())
     }
 
     /// The jobs that pushes made before, by their ids.
@@ -395,7 +362,7 @@ mod tests {
         let fixture = Fixture::new().await;
         let holder = fixture.running(keyed(OnConflict::Keep)).await;
         fixture.ledger.set_away(true);
-        let done = crate::request::Outcome::Complete { result: None };
+        let done = crate::request::Outcome::complete(None);
         fixture.settle(holder.receipt(), done).await.unwrap_err();
         fixture.ledger.set_away(false);
         let outcome = fixture.outcomes(vec![keyed(OnConflict::Reject)]).await.remove(0);

@@ -422,7 +422,7 @@ mod tests {
         fixture.services.observatory.watch.add_lately(&mut queues);
         let Lately { started, lateness_p99, .. } = queues[0].lately;
         assert_eq!((started, lateness_p99), (1, Some(Span(10_000))));
-        fixture.settle(running.receipt(), Outcome::Complete { result: None }).await.unwrap();
+        fixture.settle(running.receipt(), Outcome::complete(None)).await.unwrap();
         assert_eq!(wrong_after(&fixture, 120).await, [""; 0]);
         for _ in 0..3 {
             fixture.push(job()).await;
@@ -528,7 +528,7 @@ mod tests {
             pass(Duration::from_secs(2)).await;
         }
         assert_eq!(named(11).await, ["The last run of the schedule nightly failed, 13s ago: no net"]);
-        let done = || Outcome::Complete { result: None };
+        let done = || Outcome::complete(None);
         fixture.settle(lease().await, done()).await.unwrap();
         assert_eq!(named(11).await, [""; 0]);
         // Whenever somebody looks, the next run is there already.

@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(codes(&fixture, ready.id).await, [ReasonCode::NoWorker]);
         let runs = fixture.lease(1).await.remove(0);
         assert_eq!(codes(&fixture, runs.id).await, [ReasonCode::Running]);
-        fixture.settle(runs.receipt(), Outcome::Complete { result: None }).await.unwrap();
+        fixture.settle(runs.receipt(), Outcome::complete(None)).await.unwrap();
         let next = fixture.push(job()).await;
         assert_eq!(codes(&fixture, next.id).await, [], "a worker has asked a moment ago, and will again");
         fixture.lease(1).await;

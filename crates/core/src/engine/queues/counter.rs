@@ -202,7 +202,7 @@ mod tests {
     use crate::testing::{ModelLedger, Shared, TokioClock};
     use std::time::Duration;
 
-    const DONE: Outcome = Outcome::Complete { result: None };
+    const DONE: Outcome = Outcome::complete(None);
 
     #[tokio::test(start_paused = true)]
     async fn each_job_of_a_queue_is_counted_once_wherever_it_is() {

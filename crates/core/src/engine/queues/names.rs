@@ -4,7 +4,10 @@
 //! A name counts from its first push. Now and then the stores are asked which queues there still are ([`recount`](Names::recount)), and
 //! the others no longer count. A new name beyond the bound is refused; those that are known always pass.
 
+use crate::api::each_follow_up;
 use crate::error::Error;
+use crate::model::options::JobOptions;
+use crate::model::retry::WhenExhausted;
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -57,6 +60,20 @@ impl Names {
         known.names.insert(queue.clone());
         known.new.insert(queue.clone());
         Ok(())
+    }
+
+    /// The same for all queues of a job with these options: its own, and those of its rule and of the jobs that follow it. Rows of
+    /// the inbox are written by who has the database, and schedules have a bound of their own; their queues are counted once they are
+    /// there.
+    ///
+    /// # Errors
+    /// The same.
+    pub(in crate::engine) fn admit_all(&self, queue: &Arc<str>, options: &JobOptions) -> Result<(), Error> {
+        self.admit(queue)?;
+        if let Some(WhenExhausted::Move(queue)) = &options.retry.when_exhausted {
+            self.admit(queue)?;
+        }
+        each_follow_up(options, |next| self.admit_all(&next.queue, &next.options))
     }
 
     /// A queue was deleted: its name no longer counts.

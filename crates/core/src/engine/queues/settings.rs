@@ -3,6 +3,7 @@
 use super::changes::Change;
 use super::documents::{KIND, read_one, read_settings};
 use super::{REFRESH_EVERY, Settings};
+use crate::api::each_follow_up;
 use crate::clock::Millis;
 use crate::engine::precondition::Precondition;
 use crate::engine::timers::Timer;
@@ -11,6 +12,7 @@ use crate::invalid::Invalid;
 use crate::json::Timestamp;
 use crate::limits::{STEP_QUEUES_MAX, TARGETS_BYTES_MAX};
 use crate::model::name;
+use crate::model::options::JobOptions;
 use crate::model::target::Target;
 use crate::ports::{Broker, PutIf};
 use crate::request::{Configured, Pause, QueueSettings};
@@ -56,6 +58,19 @@ impl Settings {
             self.set(queue.clone(), settings);
         }
         Ok(())
+    }
+
+    /// Whether a job with these options may have its target in this queue, and the jobs that follow it theirs.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], naming the field.
+    pub(in crate::engine) fn check_targets(&self, queue: &str, options: &JobOptions) -> Result<(), Error> {
+        self.options.check_target(options.target.as_deref())?;
+        if options.target.is_some() && self.of(queue).target.is_none() {
+            let expected = "left out, because the queue has no target in its settings: its jobs are handed to workers";
+            return Err(Error::invalid("target", expected, format!("one, for the queue {queue:?}")));
+        }
+        each_follow_up(options, |next| self.check_targets(&next.queue, &next.options))
     }
 
     /// Passes a queue's limits to the broker if they are new here: the process that set them may have died before.

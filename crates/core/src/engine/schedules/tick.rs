@@ -351,7 +351,7 @@ mod tests {
         pass(EVERY).await;
         fixture.look(None).await;
         assert_eq!((fixture.last().await, fixture.ledger.jobs().len()), (Some(TickOutcome::Overlap), 1));
-        fixture.settle(job.receipt(), Outcome::Complete { result: None }).await.unwrap();
+        fixture.settle(job.receipt(), Outcome::complete(None)).await.unwrap();
         pass(EVERY).await;
         fixture.look(None).await;
         assert_eq!((fixture.last().await, fixture.ledger.jobs().len()), (Some(TickOutcome::Pushed), 2));

@@ -140,7 +140,7 @@ impl Search {
         })
     }
 
-    /// Copies that rules have moved and the ledger does not know yet.
+    /// New jobs that begin with ends, and copies that rules have moved, which the ledger does not know yet.
     async fn find_successors(&self, query: &Query, limit: usize, found: &mut Vec<Job>) -> Result<(), Error> {
         let now = self.broker.now();
         let new = self.unrecorded().await?.successors.into_values();
@@ -150,7 +150,7 @@ impl Search {
 
     /// What a page of the outbox says that is not recorded yet.
     async fn unrecorded(&self) -> Result<OutboxEntries, Error> {
-        if self.broker.is_ledger() || self.broker.backlog() == 0 {
+        if self.broker.backlog() == 0 {
             return Ok(OutboxEntries::default());
         }
         OutboxEntries::read(self.broker.as_ref(), self.ledger.as_ref(), PAGE_JOBS_MAX).await
@@ -376,7 +376,7 @@ mod tests {
         let (runs, done) = (fixture.running(job()).await, fixture.running(job()).await);
         let far = fixture.push(far()).await;
         fixture.ledger.set_away(true);
-        fixture.settle(done.receipt(), Outcome::Complete { result: None }).await.unwrap_err();
+        fixture.settle(done.receipt(), Outcome::complete(None)).await.unwrap_err();
         fixture.ledger.set_away(false);
         let search = &fixture.services.search;
         let mut found = Vec::new();

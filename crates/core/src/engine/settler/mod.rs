@@ -142,8 +142,8 @@ impl Settler {
     }
 
     async fn settle_new(&self, outcomes: Vec<(Receipt, Ending)>) -> Result<Answers<Settlement>, Error> {
-        let to_read =
-            outcomes.iter().filter(|(_, outcome)| !matches!(outcome, Ending::Outcome(Outcome::Complete { .. })));
+        let is_plain = |ending: &Ending| matches!(ending, Ending::Outcome(Outcome::Complete { then: None, .. }));
+        let to_read = outcomes.iter().filter(|(_, ending)| !is_plain(ending));
         let ids: Vec<JobId> = to_read.map(|(receipt, _)| receipt.id).collect();
         let jobs = if ids.is_empty() { Vec::new() } else { self.broker.get(&ids, Detail::Head).await? };
         let mut jobs: HashMap<Receipt, Job> = jobs.into_iter().flatten().map(|job| (job.receipt(), job)).collect();
@@ -256,10 +256,15 @@ impl Settler {
         outcome: Ending,
         jobs: &mut HashMap<Receipt, Job>,
     ) -> Result<Settle, Error> {
-        if let Ending::Outcome(Outcome::Complete { result }) = outcome {
-            return Ok(Settle::new(receipt, Decision::Finish(Finish { result, ..Finish::new(Stage::Succeeded) })));
-        }
         let job = jobs.remove(&receipt);
+        if let Ending::Outcome(Outcome::Complete { result, then }) = outcome {
+            let successors = match &job {
+                Some(job) => self.follow_ups.after_success(job, result.as_ref(), then).await?,
+                None => Vec::new(),
+            };
+            let finish = Finish { result, successors, ..Finish::new(Stage::Succeeded) };
+            return Ok(Settle::new(receipt, Decision::Finish(finish)));
+        }
         let decision = match (&outcome, &job) {
             (Ending::Outcome(Outcome::Fail(failure)), Some(job)) => {
                 self.decide_by_rule(job, |retry, now, copy_id| rules::after_failure(job, retry, failure, now, copy_id))
@@ -400,7 +405,7 @@ fn check_outcome(outcome: &Ending) -> Result<(), Invalid> {
     };
     let delay = |what, delay: Span| delay.check(what, 0, DELAY_MS_MAX);
     match outcome {
-        Ending::Outcome(Outcome::Complete { result }) => {
+        Ending::Outcome(Outcome::Complete { result, .. }) => {
             at_most("result", result.as_ref().map_or(0, |r| r.len()), RESULT_BYTES_MAX)
         }
         Ending::Outcome(Outcome::Fail(failure)) => {
@@ -425,7 +430,7 @@ mod tests {
     use crate::rules::{Failure, Park, Release};
     use crate::testing::{ModelLedger, Shared, TokioClock};
 
-    const DONE: Outcome = Outcome::Complete { result: None };
+    const DONE: Outcome = Outcome::complete(None);
 
     fn rule(max_attempts: Option<u32>, max_crashes: Option<u32>, max_age: Option<u64>) -> Retry {
         Retry { max_attempts, max_crashes, max_age: max_age.map(Span), ..Retry::default() }
@@ -569,7 +574,7 @@ mod tests {
         let text = |bytes: usize| "x".repeat(bytes).into();
         let fails = |bytes: usize| Outcome::Fail(Failure { message: text(bytes), ..Failure::default() });
         let parks = |bytes: usize| Outcome::Park(Park { message: text(bytes), ..Park::default() });
-        let completes = |bytes: usize| Outcome::Complete { result: Some(vec![0; bytes].into()) };
+        let completes = |bytes: usize| Outcome::complete(Some(vec![0; bytes].into()));
         let releases = |delay| Outcome::Release(Release { delay: Span(delay), ..Release::default() });
         let is_within = |outcome: Outcome| check_outcome(&outcome.into()).is_ok();
         assert!(is_within(fails(MESSAGE_BYTES_MAX)) && !is_within(fails(MESSAGE_BYTES_MAX + 1)));

@@ -13,8 +13,8 @@ use crate::model::options::JobOptions;
 use crate::model::retry::Retry;
 use crate::ports::{Lease, Rate};
 use crate::rules::Failure;
-use crate::testing::Random;
 use crate::testing::edits::Edits;
+use crate::testing::{Random, adds_a_job};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -238,7 +238,11 @@ impl Actor {
         let failure =
             |is_final, retry_after| Outcome::Fail(Failure { message: message.clone(), is_final, retry_after });
         let outcome = match wish {
-            Wish::Complete => Outcome::Complete { result: is_large(lease).then(|| vec![b'r'; LARGE_BYTES].into()) },
+            Wish::Complete => {
+                let options = JobOptions { then: None, otherwise: None, ..lease.job.options().clone() };
+                let then = adds_a_job(receipt).then(|| Arc::from([self.follow_up(&options)]));
+                Outcome::Complete { result: is_large(lease).then(|| vec![b'r'; LARGE_BYTES].into()), then }
+            }
             Wish::FailFinally => failure(true, None),
             Wish::Again(after_ms) if after_ms % 2 == 0 => Outcome::release(Span(after_ms)),
             Wish::Again(after_ms) => failure(false, Some(Span(after_ms))),

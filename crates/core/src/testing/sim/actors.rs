@@ -20,7 +20,7 @@ use crate::request::Pause;
 use crate::rules::Failure;
 use crate::schedule::{Schedule, Timing};
 use crate::testing::edits::Edits;
-use crate::testing::{ModelLedger, Random, TokioClock};
+use crate::testing::{ModelLedger, Random, TokioClock, adds_a_job};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -217,8 +217,8 @@ impl Actor {
             self.pause(2 * SECOND_MS).await;
         }
         let outcome = match self.random.within(0..100) {
-            _ if calm => Outcome::Complete { result: None },
-            0..45 => Outcome::Complete { result: None },
+            _ if calm => completed(receipt),
+            0..45 => completed(receipt),
             45..63 => Outcome::Fail(Failure {
                 message: "no".into(),
                 is_final: self.random.percent(20),
@@ -501,4 +501,11 @@ impl Actor {
         }
         false
     }
+}
+
+/// The end of a job that is done, and of some that add another one.
+fn completed(receipt: Receipt) -> Outcome {
+    let added = NewJob { queue: QUEUES[0].into(), lease: Some(Span(2 * SECOND_MS)), ..NewJob::new(*b"added") };
+    let then = adds_a_job(receipt).then(|| Arc::from([FollowUp::from(&added)]));
+    Outcome::Complete { result: None, then }
 }

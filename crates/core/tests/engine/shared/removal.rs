@@ -22,7 +22,7 @@ impl Node {
     async fn use_queue(&self) {
         self.push(job()).await;
         let done = self.lease().await;
-        self.settle(done.receipt(), Outcome::Complete { result: None }).await.unwrap();
+        self.settle(done.receipt(), Outcome::complete(None)).await.unwrap();
         self.engine.configure("default", QueueSettings::default().max_running(1)).await.unwrap();
         self.engine.pause("default", Pause::For(Span(20_000))).await.unwrap();
         seconds(2).await;
@@ -135,7 +135,7 @@ async fn a_job_that_has_just_ended_is_not_in_the_way() {
     other.push(job()).await;
     let done = leader.lease().await;
     world.ledger.set_away(true);
-    leader.settle(done.receipt(), Outcome::Complete { result: None }).await.unwrap();
+    leader.settle(done.receipt(), Outcome::complete(None)).await.unwrap();
     world.ledger.set_away(false);
     other.engine.delete_queue("default", false).await.unwrap();
     assert!(leader.names().await.is_empty());

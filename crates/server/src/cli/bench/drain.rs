@@ -75,7 +75,7 @@ impl Drain {
             let mut outcomes = Vec::with_capacity(leases.len());
             for lease in &leases {
                 seen.lateness.record_late(late(lease.job.due_at.0));
-                outcomes.push((lease.job.receipt(), Outcome::Complete { result: None }));
+                outcomes.push((lease.job.receipt(), Outcome::complete(None)));
             }
             for answer in self.client.leases().settle(outcomes).await? {
                 answer?;

@@ -85,12 +85,12 @@ pub(crate) struct JobArgs {
     otherwise: Vec<FollowUp>,
 }
 
-fn parse_follow_up(text: &str) -> std::result::Result<FollowUp, String> {
+pub(in crate::cli) fn parse_follow_up(text: &str) -> std::result::Result<FollowUp, String> {
     read(text).map_err(|error| error.to_string())
 }
 
 /// The list of the jobs that follow, if there are any.
-fn list(follow_ups: &[FollowUp]) -> FollowUps {
+pub(in crate::cli) fn list(follow_ups: &[FollowUp]) -> FollowUps {
     (!follow_ups.is_empty()).then(|| follow_ups.into())
 }
 

@@ -120,7 +120,7 @@ mod tests {
             (204, "", r#"{"status":204}"#),
             (299, "", r#"{"status":299}"#),
         ] {
-            let Outcome::Complete { result: Some(kept) } = judged(status, None, body).outcome else {
+            let Outcome::Complete { result: Some(kept), .. } = judged(status, None, body).outcome else {
                 panic!("{status}")
             };
             assert_eq!(std::str::from_utf8(&kept).unwrap(), result);

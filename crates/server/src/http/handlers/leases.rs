@@ -12,10 +12,10 @@ use crate::http::problem::Problem;
 use crate::http::reply::{self, Answered};
 use crate::http::segment::Segment;
 use duetime_core::api::schema::{ExtendAnswers, Extensions, SettleAnswers, Settles};
-use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Progress, Settle};
+use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Progress, Settle, complete_follow_ups};
 use duetime_core::engine::{Answers, Extension, Outcome, Settlement};
 use duetime_core::rules::{Failure, Park, Release};
-use duetime_core::{Error, Receipt};
+use duetime_core::{Error, JobOptions, NewJob, Receipt};
 
 /// Complete a job.
 #[utoipa::path(
@@ -71,8 +71,9 @@ pub(crate) async fn park(Call(app, caller): Call, Segment(receipt): Segment<Rece
     settle_one(&app, &caller, receipt, outcome).await
 }
 
-async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, outcome: Outcome) -> Answered {
+async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, mut outcome: Outcome) -> Answered {
     check(app, caller, receipt).await?;
+    check_then(app, caller, receipt, &mut outcome).await?;
     let settlement = reply::only(app.engine.settle(vec![(receipt, outcome)]).await)?;
     Ok(reply::ok(&settlement))
 }
@@ -138,6 +139,12 @@ pub(crate) async fn settle(Call(app, caller): Call, language: Language, body: Ba
     let mut batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;
     let _parsed = body.parsed();
     check_each(&app, &caller, &mut batch).await?;
+    let mut judgements = Vec::new();
+    for (_, (receipt, outcome)) in batch.placed() {
+        let judged = check_then(&app, &caller, *receipt, outcome).await;
+        judgements.push(judged.map_err(|problem| Problem::of_lease(*receipt, problem)));
+    }
+    batch.refuse(judgements);
     let room = Room::of_batch(&app, &batch).await?;
     let (outcomes, merge) = batch.split();
     let receipts: Vec<_> = outcomes.iter().map(|(receipt, _)| *receipt).collect();
@@ -151,6 +158,24 @@ async fn check(app: &App, caller: &Caller, receipt: Receipt) -> Result<(), Error
         [true] => Ok(()),
         _ => Err(Error::LeaseLost(receipt)),
     }
+}
+
+/// Writes out the queues of the jobs that a worker adds to an end, and checks that it may push them.
+async fn check_then(app: &App, caller: &Caller, receipt: Receipt, outcome: &mut Outcome) -> Result<(), Problem> {
+    let Outcome::Complete { then, .. } = outcome else { return Ok(()) };
+    if then.is_none() {
+        return Ok(());
+    }
+    let job = app.engine.job(receipt.id).await.map_err(|error| match error {
+        Error::NotFound(_) => Error::LeaseLost(receipt),
+        error => error,
+    })?;
+    let mut options = JobOptions { then: then.take(), ..JobOptions::default() };
+    complete_follow_ups(&mut options, &job.queue)?;
+    let end = NewJob { queue: job.queue, options, ..NewJob::new(job.payload) };
+    access::check_ends_of(app, caller, Scope::Push, &end)?;
+    *then = end.options.then;
+    Ok(())
 }
 
 /// The same for each lease of a batch.

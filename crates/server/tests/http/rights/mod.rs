@@ -82,6 +82,32 @@ fn a_token_can_do_what_it_is_for_and_nothing_else() {
     }
 }
 
+/// Nor may a worker push them as it completes a job.
+#[test]
+fn a_worker_adds_only_jobs_that_it_may_push() {
+    let world = World::new();
+    let (worker, pusher) = (world.token("worker", "work:mail.*"), world.token("pusher", "work:mail.*,push:mail.*"));
+    let receipt = || {
+        world.as_root("POST", "/v1/queues/mail.then/jobs", &json!({"payload": 1})).expect(201);
+        let leased = send(&world.server, &worker, "POST", "/v1/queues/mail.then/reserve", "").ok();
+        leased["leases"][0]["receipt"].as_str().unwrap().to_owned()
+    };
+    let first = receipt();
+    let complete = |token: &str, then: Value| {
+        let body = json!({ "then": [then] }).to_string();
+        send(&world.server, token, "POST", &format!("/v1/leases/{first}/complete"), &body)
+    };
+    complete(&worker, json!({"payload": 1})).problem(403, "forbidden");
+    complete(&pusher, json!({"payload": 1, "queue": "orders.a"})).problem(403, "forbidden");
+    complete(&pusher, json!({"payload": 1, "then": [{"payload": 1, "queue": "orders.a"}]})).problem(403, "forbidden");
+    let settle = json!([{"receipt": first, "complete": {"then": [{"payload": 1}]}}]).to_string();
+    let refused = send(&world.server, &worker, "POST", "/v1/settle", &settle).ok();
+    assert_eq!((&refused[0]["code"], &refused[0]["receipt"]), (&json!("forbidden"), &json!(first)));
+    complete(&pusher, json!({"payload": 1, "kind": "next"})).ok();
+    let next = send(&world.server, &worker, "POST", "/v1/queues/mail.then/reserve", "").ok();
+    assert_eq!(next["leases"][0]["kind"], "next");
+}
+
 #[test]
 fn jobs_of_ones_own_lead_to_no_queue_of_others() {
     let world = World::new();
