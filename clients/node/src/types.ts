@@ -45,8 +45,11 @@ export interface JobOptions extends RetryRules {
   kind?: string | undefined
   /** Unique among the live jobs of the queue. */
   key?: string | undefined
-  /** What a push does if the key is held; `keep` by default. */
-  onConflict?: 'keep' | 'replace' | 'reject' | undefined
+  /**
+   * What a push does if the key is held; `keep` by default. With `debounce`, pushes with one key become one job, which is due so long after
+   * the last of them, and no later than `atLatest` after the first.
+   */
+  onConflict?: 'keep' | 'replace' | 'reject' | { debounce: Duration; atLatest?: Duration | undefined } | undefined
   /** Until when the job holds its key; `finished` by default. */
   keyUntil?: 'finished' | 'started' | undefined
   /** How long until it is due; 0 by default, at most 10 years. */

@@ -6,7 +6,7 @@ import type { Duration, Job } from './types.js'
 
 // Fields that are durations. `max` is that of an exponential rule, `steps` a list of them.
 const DURATIONS = new Set([
-  'delay', 'lease', 'expires', 'maxAge', 'ttl', 'wait', 'timeout', 'first', 'max', 'steps', 'every', 'for', 'succeeded', 'failed', 'retryAfter', 'spread',
+  'delay', 'lease', 'expires', 'maxAge', 'ttl', 'wait', 'timeout', 'first', 'max', 'steps', 'every', 'for', 'succeeded', 'failed', 'retryAfter', 'spread', 'debounce', 'atLatest',
 ])
 // What users wrote: their names are not changed.
 const VERBATIM = new Set(['headers', 'marks', 'meta'])

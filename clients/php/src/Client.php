@@ -54,6 +54,7 @@ final class Client
     /**
      * Pushes one job. When this returns, the job is recorded. `NewJob` describes the options.
      *
+     * @param string|array{debounce: string, at_latest?: string}|null $onConflict
      * @param list<string> $tags
      * @param string|array<string, mixed>|null $retry
      * @param string|array<string, string>|null $whenExhausted
@@ -70,7 +71,7 @@ final class Client
         mixed $payload = null,
         ?string $kind = null,
         ?string $key = null,
-        ?string $onConflict = null,
+        string|array|null $onConflict = null,
         ?string $keyUntil = null,
         string|int|float|\DateInterval|null $delay = null,
         \DateTimeInterface|string|null $dueAt = null,

@@ -13,7 +13,8 @@ final class NewJob
      * @param mixed $payload anything that has a form in JSON, `RawJson`, or `Bytes`
      * @param string|null $kind which handler runs it
      * @param string|null $key unique among the live jobs of the queue
-     * @param string|null $onConflict `keep` (default), `replace` or `reject`, if the key is held
+     * @param string|array{debounce: string, at_latest?: string}|null $onConflict `keep` (default), `replace` or `reject`, if the key is held; or
+     *     `['debounce' => '10s', 'at_latest' => '2m']`: pushes with one key become one job, which is due so long after the last of them
      * @param string|null $keyUntil `finished` (default) or `started`
      * @param string|int|float|\DateInterval|null $delay until it is due: text such as `"30m"`, or seconds
      * @param \DateTimeInterface|string|null $dueAt when it is due, instead of a delay
@@ -38,7 +39,7 @@ final class NewJob
         public readonly mixed $payload = null,
         public readonly ?string $kind = null,
         public readonly ?string $key = null,
-        public readonly ?string $onConflict = null,
+        public readonly string|array|null $onConflict = null,
         public readonly ?string $keyUntil = null,
         public readonly string|int|float|\DateInterval|null $delay = null,
         public readonly \DateTimeInterface|string|null $dueAt = null,

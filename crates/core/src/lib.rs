@@ -33,7 +33,7 @@ pub use invalid::Invalid;
 pub use memory::Memory;
 pub use model::follow_up::{FollowUp, FollowUps, Previous};
 pub use model::id::{JobId, JobRef, Numbers, Receipt};
-pub use model::job::{AttemptError, Due, Job, KeyUntil, NewJob, OnConflict, Payload, Stage, State};
+pub use model::job::{AttemptError, Debounce, Due, Job, KeyUntil, NewJob, OnConflict, Payload, Stage, State};
 pub use model::meta::Meta;
 pub use model::options::JobOptions;
 pub use model::progress::Progress;

@@ -257,7 +257,7 @@ pub mod job {
         BulkAction, BulkCounts, CancelOutcome, Imported, Listed, Patch, PushOutcome, Query,
     };
     pub use duetime_core::{
-        AttemptError, Due, Invalid, Job, JobId, JobOptions, JobRef, KeyUntil, Meta, NewJob, OnConflict, Payload,
+        AttemptError, Debounce, Due, Invalid, Job, JobId, JobOptions, JobRef, KeyUntil, Meta, NewJob, OnConflict, Payload,
         Previous, Progress, Stage, State, States,
     };
 }

@@ -8,7 +8,7 @@ pub use duetime_core::api::Pushed;
 use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::{self, PushOutcome};
 use duetime_core::{
-    Backoff, Clock as _, Due, FollowUp, FollowUps, JobOptions, KeyUntil, NewJob, OnConflict, Payload, Retry,
+    Backoff, Clock as _, Debounce, Due, FollowUp, FollowUps, JobOptions, KeyUntil, NewJob, OnConflict, Payload, Retry,
     SystemClock, Target, WhenExhausted,
 };
 use std::future::IntoFuture;
@@ -69,6 +69,27 @@ impl<To> Push<To> {
     /// Sets the action if another live job has the key; by default that job is kept and returned.
     pub fn on_conflict(self, on_conflict: OnConflict) -> Self {
         self.set(|job| job.on_conflict = on_conflict)
+    }
+
+    /// Makes one job of many pushes with this key, which runs once they have stopped for a while. What is pushed while it runs is
+    /// another job: the key is free [once it has started](KeyUntil::Started). Such a push has no time of its own.
+    ///
+    /// ```
+    /// # use duetime::{job::Debounce, prelude::*};
+    /// # use std::time::Duration;
+    /// # #[derive(Serialize, Deserialize, Job)]
+    /// # #[job(kind = "index")]
+    /// # struct Index { page: u64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> duetime::Result<()> {
+    /// # let client = Client::memory().await?;
+    /// let quiet = Debounce::new(Duration::from_secs(10)).at_latest(Duration::from_secs(120));
+    /// client.push(Index { page: 7 }).key("page-7").debounce(quiet).await?;
+    /// # client.close().await
+    /// # }
+    /// ```
+    pub fn debounce(self, debounce: Debounce) -> Self {
+        self.set(|job| (job.on_conflict, job.key_until) = (OnConflict::Debounce(debounce), KeyUntil::Started))
     }
 
     /// Sets when the key becomes free; by default once the job has finished.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Optional, TypedDict
+from typing import Any, Optional, TypedDict, Union
 
 from ._typing import Unpack
 from .values import Duration, Exact, Instant, instant, read_bytes, read_instant, span, with_value
@@ -19,8 +19,9 @@ class JobOptions(TypedDict, total=False):
     """Which handler runs it: 1 to 128 bytes, `default` by default."""
     key: str
     """Unique among the live jobs of the queue."""
-    on_conflict: str
-    """If the key is held: `keep` (default), `replace` or `reject`."""
+    on_conflict: Union[str, Mapping[str, str]]
+    """If the key is held: `keep` (default), `replace` or `reject`; or `{"debounce": "10s", "at_latest": "2m"}`: pushes with one key
+    become one job, which is due so long after the last of them."""
     key_until: str
     """The job holds its key until it has `finished` (default) or `started`."""
     delay: Duration

@@ -284,6 +284,10 @@ impl InboxMover {
             OnConflict::Reject => Err(conflict(job, holder)),
             // If this process dies now, the holder is given the same values again.
             OnConflict::Replace => Ok(self.intake.replace(job, &held).await?.map(|_| Verdict::Remove)),
+            OnConflict::Debounce(debounce) => {
+                let postponed = debounce.postponed(job, &held);
+                Ok(self.intake.replace(&postponed, &held).await?.map(|_| Verdict::Remove))
+            }
         }
     }
 

@@ -54,7 +54,7 @@ const FORMS: [(&str, &str); 20] = [
     ("max_waiting", "a whole number, 1 or more"),
     ("meta", r#"an object whose values are texts, such as {"tenant": "7"}"#),
     ("missed", r#""once" or "skip""#),
-    ("on_conflict", r#""keep", "replace" or "reject""#),
+    ("on_conflict", r#""keep", "replace", "reject", or an object such as {"debounce": "10s", "at_latest": "2m"}"#),
     ("overlap", r#""allow" or "skip""#),
     ("percent", "a whole number from 0 to 100"),
     ("rate", r#"an object such as {"per_second": 100}"#),

@@ -2,7 +2,7 @@
 
 use super::follow_up::FollowUp;
 use super::id::{JobId, Receipt};
-pub use super::key::{KeyUntil, OnConflict};
+pub use super::key::{Debounce, KeyUntil, OnConflict};
 use super::meta::Meta;
 use super::name;
 use super::options::{self, JobOptions};
@@ -468,7 +468,7 @@ impl NewJob {
     /// [`Invalid`], naming what is wrong.
     #[doc(hidden)]
     pub fn accept(&self, id: JobId, now: Millis, payload_bytes_max: usize) -> Result<Job, Invalid> {
-        let Self { queue, kind, payload, due, priority, key, on_conflict: _, .. } = self;
+        let Self { queue, kind, payload, priority, key, .. } = self;
         let Self { key_until, origin, tags, lease, expires, options, .. } = self;
         name::check_queue(queue)?;
         name::check_kind(kind)?;
@@ -485,7 +485,7 @@ impl NewJob {
         options.check(queue)?;
         lease.map_or(Ok(()), check_lease)?;
         expires.unwrap_or_default().check("expires", 0, DELAY_MS_MAX)?;
-        let due_at = due.resolve(now)?;
+        let due_at = self.due()?.resolve(now)?;
         let tags = if tags.is_empty() { Arc::default() } else { Arc::from(tags.as_slice()) };
         Ok(Job {
             priority: *priority,
@@ -498,6 +498,23 @@ impl NewJob {
             options: JobOptions { sent: origin.as_ref().map(|_| self.sent()), ..options.clone() }.shared(),
             ..Job::new(id, queue.clone(), kind.clone(), payload.clone(), due_at, now)
         })
+    }
+
+    /// When it is due, if nothing holds its key.
+    ///
+    /// # Errors
+    /// [`Invalid`], naming what contradicts a [`Debounce`].
+    #[doc(hidden)]
+    pub fn due(&self) -> Result<Due, Invalid> {
+        let OnConflict::Debounce(debounce) = self.on_conflict else { return Ok(self.due) };
+        debounce.check()?;
+        if self.key.is_none() {
+            return Err(Invalid::new("key", "given, since `on_conflict` debounces pushes with one key", "none"));
+        }
+        if self.due != Due::Now {
+            return Err(Invalid::new("delay", "left out, since `debounce` says when the job is due", "a due time"));
+        }
+        Ok(Due::After(debounce.debounce))
     }
 
     /// The digest of what was sent: a delay is compared as a delay, whenever it began.

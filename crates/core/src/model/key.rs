@@ -1,10 +1,14 @@
 //! Keys, which make a job unique in its queue.
 
+use super::job::Job;
+use crate::clock::Millis;
+use crate::invalid::Invalid;
+use crate::json::{Span, Timestamp};
+use crate::limits::DELAY_MS_MAX;
 use serde::{Deserialize, Serialize};
 
 /// What a push does if its key is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum OnConflict {
@@ -16,6 +20,50 @@ pub enum OnConflict {
     Replace,
     /// Answers [`Error::KeyConflict`](crate::Error::KeyConflict).
     Reject,
+    /// Replaces the holder as above, and postpones it. The job has no other due time.
+    #[serde(untagged)]
+    Debounce(Debounce),
+}
+
+/// Many pushes with one key become one job, which runs once they have stopped for a while, with what the last one sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Debounce {
+    /// The job is due this long after the last of these pushes: 1 ms to 10 years.
+    pub debounce: Span,
+    /// It is due no later than this long after the first of them, and no limit by default: `debounce` to 10 years.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_latest: Option<Span>,
+}
+
+impl Debounce {
+    /// A quiet time of this length.
+    pub fn new(quiet: impl Into<Span>) -> Self {
+        Self { debounce: quiet.into(), at_latest: None }
+    }
+
+    /// Sets the longest time from the first push.
+    #[must_use]
+    pub fn at_latest(self, after: impl Into<Span>) -> Self {
+        Self { at_latest: Some(after.into()), ..self }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Invalid> {
+        self.debounce.check("on_conflict.debounce", 1, DELAY_MS_MAX)?;
+        let Some(at_latest) = self.at_latest else { return Ok(()) };
+        if at_latest < self.debounce {
+            let expected = format!("{} (`debounce`) or longer", self.debounce);
+            return Err(Invalid::new("on_conflict.at_latest", expected, at_latest));
+        }
+        at_latest.check("on_conflict.at_latest", 1, DELAY_MS_MAX)
+    }
+
+    /// What takes the place of the holder, if this job is pushed now.
+    pub(crate) fn postponed(&self, job: &Job, holder: &Job) -> Job {
+        let latest = self.at_latest.map(|after| holder.created_at.0.saturating_add(after.0));
+        let due_at = Timestamp(job.due_at.0.min(latest.unwrap_or(Millis::MAX)));
+        Job { due_at, first_due_at: due_at, ..job.clone() }
+    }
 }
 
 /// How long a key is held.

@@ -4,6 +4,7 @@ mod advance;
 mod ahead;
 mod completion;
 mod conditions;
+mod debounce;
 mod edits;
 mod ends;
 mod events;

@@ -65,7 +65,7 @@ impl Intake {
             if origin.is_some() {
                 job.origin.clone_from(&origin);
             }
-            if matches!(new.due, Due::After(Span(1..))) {
+            if matches!(new.due()?, Due::After(Span(1..))) {
                 job.due_at.0 += unknown_ms;
                 job.first_due_at.0 += unknown_ms;
             }
@@ -241,11 +241,14 @@ impl Intake {
         match on_conflict {
             OnConflict::Keep => Ok(Some(Pushed { job: held, outcome: PushOutcome::Kept })),
             OnConflict::Reject => Err(conflict(job, holder)),
-            OnConflict::Replace => {
-                let replaced = self.replace(job, &held).await?;
-                Ok(replaced.map(|job| Pushed { job, outcome: PushOutcome::Replaced }))
-            }
+            OnConflict::Replace => self.replace_held(job, &held).await,
+            OnConflict::Debounce(debounce) => self.replace_held(&debounce.postponed(job, &held), &held).await,
         }
+    }
+
+    async fn replace_held(&self, job: &Job, held: &Job) -> Result<Option<Pushed>, Error> {
+        let replaced = self.replace(job, held).await?;
+        Ok(replaced.map(|job| Pushed { job, outcome: PushOutcome::Replaced }))
     }
 
     /// The job, if it still holds its key. If it has released the key and that is not recorded yet, it is recorded now.

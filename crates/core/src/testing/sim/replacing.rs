@@ -58,7 +58,7 @@ impl Replacing {
 
 /// The key whose holder a push may replace, and whether the job is then dropped when it is exhausted.
 fn replacement(new: &NewJob) -> Option<(Key, bool)> {
-    let key = new.key.clone().filter(|_| new.on_conflict == OnConflict::Replace)?;
+    let key = new.key.clone().filter(|_| matches!(new.on_conflict, OnConflict::Replace | OnConflict::Debounce(_)))?;
     let drops = new.options.retry.when_exhausted == Some(WhenExhausted::Drop);
     Some(((new.queue.clone(), key), drops))
 }

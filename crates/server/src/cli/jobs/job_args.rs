@@ -11,7 +11,7 @@ use duetime_core::json::read;
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use duetime_core::model::{name, trace};
 use duetime_core::{
-    Backoff, Due, FollowUp, FollowUps, JobOptions, KeyUntil, Meta, NewJob, OnConflict, Retry, Target, WhenExhausted,
+    Backoff, Debounce, Due, FollowUp, FollowUps, JobOptions, KeyUntil, Meta, NewJob, OnConflict, Retry, Target, WhenExhausted,
 };
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -32,10 +32,17 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "WHAT", default_value = "keep", requires = "key")]
     #[arg(value_parser = words::<OnConflict>(["keep", "replace", "reject"]))]
     on_conflict: OnConflict,
-    /// Free the key once the job has finished, or once it has started
-    #[arg(long, value_name = "WHEN", default_value = "finished", requires = "key")]
+    /// Make one job of all pushes with the key, which is due this long after the last of them
+    #[arg(long, value_name = "DURATION", requires = "key", conflicts_with = "on_conflict")]
+    #[arg(value_parser = span::<1, DELAY_MS_MAX>)]
+    debounce: Option<Span>,
+    /// But no later than this after the first of them
+    #[arg(long, value_name = "DURATION", requires = "debounce", value_parser = span::<1, DELAY_MS_MAX>)]
+    at_latest: Option<Span>,
+    /// Free the key once the job has finished, or once it has started [default: finished; with --debounce started]
+    #[arg(long, value_name = "WHEN", requires = "key")]
     #[arg(value_parser = words::<KeyUntil>(["finished", "started"]))]
-    key_until: KeyUntil,
+    key_until: Option<KeyUntil>,
     /// Tag; repeatable
     #[arg(long, short, value_name = "TAG")]
     tag: Vec<Arc<str>>,
@@ -141,8 +148,11 @@ impl JobArgs {
             due,
             priority: self.priority,
             key: self.key.clone(),
-            on_conflict: self.on_conflict,
-            key_until: self.key_until,
+            on_conflict: match self.debounce {
+                Some(debounce) => OnConflict::Debounce(Debounce { debounce, at_latest: self.at_latest }),
+                None => self.on_conflict,
+            },
+            key_until: self.key_until.unwrap_or(if self.debounce.is_some() { KeyUntil::Started } else { KeyUntil::Finished }),
             origin,
             tags: self.tag.clone(),
             lease: self.lease,
