@@ -90,6 +90,9 @@ describe('a client of a real server', () => {
     } satisfies Names<Schedule>, 'Schedule')
     const query = paths['/v1/jobs/retry']?.['post']?.parameters.filter(({ in: where }) => where === 'query').map(({ name }) => name)
     assert.deepEqual(query, Object.keys({ spread: none } satisfies Names<Spread>))
+    const quiet = { key: 'page-7', onConflict: { debounce: 3_600_000, atLatest: '2h' } } as const
+    assert.equal((await client.push('pages', 1, quiet)).outcome, 'created')
+    assert.equal((await client.push('pages', 2, quiet)).outcome, 'replaced')
     const { id, outcome, state } = await client.push('orders', { order: 4711 }, options)
     assert.deepEqual([outcome, state], ['created', 'scheduled'])
     await assert.rejects(client.push('orders', { order: 4711 }, options), (error) => error instanceof Conflict && error.holder === id && error.status === 409)

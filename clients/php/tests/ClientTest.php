@@ -109,6 +109,15 @@ final class ClientTest extends TestCase
         self::assertNull($client->get($id)->previous);
     }
 
+    public function testManyPushesBecomeOneJob(): void
+    {
+        $quiet = ['debounce' => '1h', 'at_latest' => '2h'];
+        $push = fn (int $n) => Site::client()->push('debounced', $n, key: 'page-7', onConflict: $quiet);
+        [$first, $second] = [$push(1), $push(2)];
+        self::assertSame(['created', 'replaced', $first->id], [$first->outcome, $second->outcome, $second->id]);
+        self::assertSame(2, Site::client()->get($first->id)->payload);
+    }
+
     public function testAQueueMayHaveAnyName(): void
     {
         $client = Site::client();

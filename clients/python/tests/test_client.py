@@ -132,6 +132,13 @@ def test_jobs_follow_the_end_of_another(client: Client, queue: str) -> None:
     assert seen == [({"n": 2**70}, result), (b"\xff", None), ("added", None)]
 
 
+def test_many_pushes_become_one_job(client: Client, queue: str) -> None:
+    quiet = {"debounce": "1h", "at_latest": "2h"}
+    first, second = [client.push(queue, n, key="page-7", on_conflict=quiet) for n in (1, 2)]
+    assert (first.outcome, second.outcome, second.id) == ("created", "replaced", first.id)
+    assert client.get(first.id).payload == 2
+
+
 @pytest.mark.parametrize("queue", ["..", ".", "a/b;c+d"])
 def test_a_queue_may_have_any_name(client: Client, queue: str) -> None:
     id = client.push(queue, queue, key="ä/..%2f", delay="1h").id

@@ -19,6 +19,7 @@ pages! {
     Locks: "guides/locks.md",
     RecurringJobs: "guides/recurring-jobs.md",
     Chains: "guides/chains.md",
+    Debounce: "guides/debounce.md",
     Service: "guides/service.md",
     SqlTransaction: "guides/sql-transaction.md",
     #[cfg(feature = "testing")]

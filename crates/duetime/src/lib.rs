@@ -257,8 +257,8 @@ pub mod job {
         BulkAction, BulkCounts, CancelOutcome, Imported, Listed, Patch, PushOutcome, Query,
     };
     pub use duetime_core::{
-        AttemptError, Debounce, Due, Invalid, Job, JobId, JobOptions, JobRef, KeyUntil, Meta, NewJob, OnConflict, Payload,
-        Previous, Progress, Stage, State, States,
+        AttemptError, Debounce, Due, Invalid, Job, JobId, JobOptions, JobRef, KeyUntil, Meta, NewJob, OnConflict,
+        Payload, Previous, Progress, Stage, State, States,
     };
 }
 

@@ -8,9 +8,9 @@ use crate::limits::{
     META_ENTRIES_MAX, META_NAME_BYTES_MAX, META_VALUE_BYTES_MAX, NOTE_BYTES_MAX, QUEUE_BYTES_MAX, REQUEST_ID_BYTES_MAX,
     TAG_BYTES_MAX, TRACE_BYTES, WORKER_BYTES_MAX,
 };
+use crate::model::key::OnConflict;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
-use crate::model::key::OnConflict;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};

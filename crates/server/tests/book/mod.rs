@@ -44,6 +44,7 @@ pages! {
     redis_sorted_sets: "docs/guides/redis-sorted-sets.md",
     recurring_jobs: "docs/guides/recurring-jobs.md",
     chains: "docs/guides/chains.md",
+    debounce: "docs/guides/debounce.md",
     retries: "docs/guides/retries.md",
     testing: "docs/guides/testing.md",
     sql_transaction: "docs/guides/sql-transaction.md",

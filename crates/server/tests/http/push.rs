@@ -131,6 +131,29 @@ fn keys_differ_in_every_byte() {
 }
 
 #[test]
+fn pushes_with_a_key_are_debounced() {
+    let server = Server::start();
+    let push = |on_conflict: Value| {
+        server.post("/v1/queues/q/jobs", &json!({"payload": 1, "key": "k", "on_conflict": on_conflict}))
+    };
+    let first = push(json!({"debounce": "1h", "at_latest": "2h"})).expect(201);
+    let again = push(json!({"debounce": "90m"})).ok();
+    assert_eq!((&first["outcome"], &again["outcome"]), (&json!("created"), &json!("replaced")));
+    assert_eq!(
+        (&first["id"], &server.job(again["id"].as_str().unwrap())["key_until"]),
+        (&again["id"], &json!("started"))
+    );
+    for wrong in [json!("wait"), json!({"debounce": "soon"}), json!({"debounce": "1h", "latest": "2h"}), json!({})] {
+        let problem = push(wrong.clone()).problem(400, "invalid");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("on_conflict") && detail.contains("\"debounce\": \"10s\""), "{wrong}: {detail}");
+    }
+    let both = json!({"payload": 1, "key": "k", "delay": "1h", "on_conflict": {"debounce": "1h"}});
+    let problem = server.post("/v1/queues/q/jobs", &both).problem(400, "invalid");
+    assert_eq!(problem["field"], "delay");
+}
+
+#[test]
 fn a_held_key_keeps_replaces_or_rejects() {
     let server = Server::start();
     let id = server.push(&json!({"payload": 1, "key": "k"}));

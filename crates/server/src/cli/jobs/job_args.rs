@@ -11,7 +11,8 @@ use duetime_core::json::read;
 use duetime_core::limits::{DELAY_MS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, PRIORITY_DEFAULT};
 use duetime_core::model::{name, trace};
 use duetime_core::{
-    Backoff, Debounce, Due, FollowUp, FollowUps, JobOptions, KeyUntil, Meta, NewJob, OnConflict, Retry, Target, WhenExhausted,
+    Backoff, Debounce, Due, FollowUp, FollowUps, JobOptions, KeyUntil, Meta, NewJob, OnConflict, Retry, Target,
+    WhenExhausted,
 };
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -152,7 +153,11 @@ impl JobArgs {
                 Some(debounce) => OnConflict::Debounce(Debounce { debounce, at_latest: self.at_latest }),
                 None => self.on_conflict,
             },
-            key_until: self.key_until.unwrap_or(if self.debounce.is_some() { KeyUntil::Started } else { KeyUntil::Finished }),
+            key_until: self.key_until.unwrap_or(if self.debounce.is_some() {
+                KeyUntil::Started
+            } else {
+                KeyUntil::Finished
+            }),
             origin,
             tags: self.tag.clone(),
             lease: self.lease,
