@@ -4,7 +4,6 @@ use super::fixture::{Bench, pass};
 use duetime_core::api::{Span, Timestamp};
 use duetime_core::engine::PushOutcome;
 use duetime_core::{Debounce, Due, Error, KeyUntil, NewJob, OnConflict};
-use futures_util::future::join_all;
 use std::time::Duration;
 
 const STEP: Duration = Duration::from_secs(6);
@@ -44,8 +43,14 @@ async fn pushes_at_the_same_moment_become_one_job() {
     for _ in 0..4 {
         pass(STEP).await;
         let payloads: Vec<String> = (0..50).map(|n| n.to_string()).collect();
-        let pushed = join_all(payloads.iter().map(|payload| bench.try_push(debounced(payload)))).await;
-        assert!(pushed.into_iter().all(|pushed| pushed.unwrap().job.id == first.id));
+        let push = |payload: &String| {
+            let (engine, job) = (bench.engine.clone(), debounced(payload));
+            tokio::spawn(async move { engine.push(vec![job]).await.unwrap().remove(0).unwrap().job.id })
+        };
+        let pushes: Vec<_> = payloads.iter().map(push).collect();
+        for pushed in pushes {
+            assert_eq!(pushed.await.unwrap(), first.id);
+        }
     }
     pass(Duration::from_millis(begin + 25_000 - bench.engine.now())).await;
     assert_eq!(bench.lease().await.job.id, first.id);
