@@ -154,8 +154,8 @@ impl<J: JobType, S> Attempt<J, S> {
     }
 
     /// Calls a handler, and returns the job with its result and the jobs that it [added](Context::follow_with) to its `then`, or the
-    /// error. The job has a lease, so that the handler can report
-    /// its progress; its record is deleted afterwards. A pause and the limits of its queue do not hold it up.
+    /// error. The job has a lease, so that the handler can report its progress; its record is deleted afterwards. A pause and the
+    /// limits of its queue do not hold it up.
     ///
     /// ```
     /// # #[cfg(feature = "derive")]

@@ -300,6 +300,14 @@ impl Engine {
         self.services.search.are_in(ids, accepts).await
     }
 
+    /// The queue of each of these jobs, for a caller who may know it; `None` for a job that does not exist.
+    ///
+    /// # Errors
+    /// Of the stores.
+    pub async fn queues_of(&self, ids: &[JobId]) -> Result<Vec<Option<Arc<str>>>, Error> {
+        self.services.search.queues_of(ids).await
+    }
+
     /// A page of jobs. `limit` is 1 to 1000. Jobs that have ended come in the order of their ends, the latest one first, parked
     /// ones before them. Live and ended jobs of a queue come in this order, too, live ones first. With a key or a tag, or
     /// without a queue and a state, jobs come in the order of ids.

@@ -7,7 +7,8 @@
 //!
 //! | end | begins |
 //! |---|---|
-//! | success; a take | `then` |
+//! | success | `then`, and what the worker adds |
+//! | a take | `then` |
 //! | failed for good, expired, cancelled | `otherwise` |
 //! | moved to another queue | nothing: its copy has both lists |
 //! | parked, deleted | nothing |
@@ -25,7 +26,7 @@ use crate::engine::observation::Observation;
 use crate::engine::queues::Settings;
 use crate::error::Error;
 use crate::limits::PAYLOAD_BYTES_MAX;
-use crate::model::follow_up::{FollowUp, FollowUps as AddedJobs, Previous};
+use crate::model::follow_up::{FollowUp, Previous};
 use crate::model::job::{Job, NewJob, Payload, Stage};
 use crate::model::options::JobOptions;
 use crate::ports::{Broker, Change, Detail, Edit, Edited, Ledger, OutboxEntry, Settle, Settled};
@@ -211,7 +212,7 @@ impl FollowUps {
         &self,
         job: &Job,
         result: Option<&Payload>,
-        then: AddedJobs,
+        then: Option<Arc<[FollowUp]>>,
     ) -> Result<Vec<Job>, Error> {
         let mut added = JobOptions { then, ..JobOptions::default() };
         complete_follow_ups(&mut added, &job.queue)?;

@@ -5,10 +5,13 @@ use crate::clock::Millis;
 use crate::invalid::Invalid;
 use crate::json::{Span, Timestamp};
 use crate::limits::DELAY_MS_MAX;
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
 
 /// What a push does if its key is held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(not(feature = "exhaustive"), non_exhaustive)]
 pub enum OnConflict {
@@ -23,6 +26,36 @@ pub enum OnConflict {
     /// Replaces the holder as above, and postpones it. The job has no other due time.
     #[serde(untagged)]
     Debounce(Debounce),
+}
+
+/// By hand: the error of a derived one names no accepted value.
+impl<'de> Deserialize<'de> for OnConflict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WordOrObject)
+    }
+}
+
+struct WordOrObject;
+
+impl<'de> Visitor<'de> for WordOrObject {
+    type Value = OnConflict;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a word or an object")
+    }
+
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<OnConflict, E> {
+        match word {
+            "keep" => Ok(OnConflict::Keep),
+            "replace" => Ok(OnConflict::Replace),
+            "reject" => Ok(OnConflict::Reject),
+            _ => Err(E::unknown_variant(word, &["keep", "replace", "reject"])),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OnConflict, A::Error> {
+        Debounce::deserialize(MapAccessDeserializer::new(map)).map(OnConflict::Debounce)
+    }
 }
 
 /// Many pushes with one key become one job, which runs once they have stopped for a while, with what the last one sent.

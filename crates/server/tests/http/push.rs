@@ -2,7 +2,7 @@
 
 use super::client::check_problem;
 use super::server::Server;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn the_documented_push_is_answered_as_documented() {
@@ -145,8 +145,7 @@ fn pushes_with_a_key_are_debounced() {
     );
     for wrong in [json!("wait"), json!({"debounce": "soon"}), json!({"debounce": "1h", "latest": "2h"}), json!({})] {
         let problem = push(wrong.clone()).problem(400, "invalid");
-        let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.contains("on_conflict") && detail.contains("\"debounce\": \"10s\""), "{wrong}: {detail}");
+        assert!(problem["field"].as_str().unwrap().starts_with("on_conflict"), "{wrong}: {problem}");
     }
     let both = json!({"payload": 1, "key": "k", "delay": "1h", "on_conflict": {"debounce": "1h"}});
     let problem = server.post("/v1/queues/q/jobs", &both).problem(400, "invalid");

@@ -88,6 +88,12 @@ impl Search {
         Ok(found)
     }
 
+    pub(in crate::engine) async fn queues_of(&self, ids: &[JobId]) -> Result<Vec<Option<Arc<str>>>, Error> {
+        let held = self.broker.get(ids, Detail::Head).await?;
+        let rows = if held.iter().all(Option::is_some) { vec![None; ids.len()] } else { self.ledger.get(ids).await? };
+        Ok(held.into_iter().zip(rows).map(|(held, row)| held.or(row).map(|job| job.queue)).collect())
+    }
+
     pub(in crate::engine) async fn find(
         &self,
         query: &Query,

@@ -15,7 +15,8 @@ use duetime_core::api::schema::{ExtendAnswers, Extensions, SettleAnswers, Settle
 use duetime_core::api::{Answer, Complete, Extend, ExtendOne, Progress, Settle, complete_follow_ups};
 use duetime_core::engine::{Answers, Extension, Outcome, Settlement};
 use duetime_core::rules::{Failure, Park, Release};
-use duetime_core::{Error, JobOptions, NewJob, Receipt};
+use duetime_core::{Error, FollowUps, JobOptions, NewJob, Receipt};
+use std::sync::Arc;
 
 /// Complete a job.
 #[utoipa::path(
@@ -73,7 +74,10 @@ pub(crate) async fn park(Call(app, caller): Call, Segment(receipt): Segment<Rece
 
 async fn settle_one(app: &App, caller: &Caller, receipt: Receipt, mut outcome: Outcome) -> Answered {
     check(app, caller, receipt).await?;
-    check_then(app, caller, receipt, &mut outcome).await?;
+    if let Outcome::Complete { then: then @ Some(_), .. } = &mut outcome {
+        let queue = app.engine.queues_of(&[receipt.id]).await?.pop().flatten();
+        check_then(app, caller, receipt, queue, then)?;
+    }
     let settlement = reply::only(app.engine.settle(vec![(receipt, outcome)]).await)?;
     Ok(reply::ok(&settlement))
 }
@@ -139,12 +143,7 @@ pub(crate) async fn settle(Call(app, caller): Call, language: Language, body: Ba
     let mut batch = batch::read(body.text(), |one: Settle<'_>| <(Receipt, Outcome)>::try_from(one))?;
     let _parsed = body.parsed();
     check_each(&app, &caller, &mut batch).await?;
-    let mut judgements = Vec::new();
-    for (_, (receipt, outcome)) in batch.placed() {
-        let judged = check_then(&app, &caller, *receipt, outcome).await;
-        judgements.push(judged.map_err(|problem| Problem::of_lease(*receipt, problem)));
-    }
-    batch.refuse(judgements);
+    check_each_then(&app, &caller, &mut batch).await?;
     let room = Room::of_batch(&app, &batch).await?;
     let (outcomes, merge) = batch.split();
     let receipts: Vec<_> = outcomes.iter().map(|(receipt, _)| *receipt).collect();
@@ -160,24 +159,6 @@ async fn check(app: &App, caller: &Caller, receipt: Receipt) -> Result<(), Error
     }
 }
 
-/// Writes out the queues of the jobs that a worker adds to an end, and checks that it may push them.
-async fn check_then(app: &App, caller: &Caller, receipt: Receipt, outcome: &mut Outcome) -> Result<(), Problem> {
-    let Outcome::Complete { then, .. } = outcome else { return Ok(()) };
-    if then.is_none() {
-        return Ok(());
-    }
-    let job = app.engine.job(receipt.id).await.map_err(|error| match error {
-        Error::NotFound(_) => Error::LeaseLost(receipt),
-        error => error,
-    })?;
-    let mut options = JobOptions { then: then.take(), ..JobOptions::default() };
-    complete_follow_ups(&mut options, &job.queue)?;
-    let end = NewJob { queue: job.queue, options, ..NewJob::new(job.payload) };
-    access::check_ends_of(app, caller, Scope::Push, &end)?;
-    *then = end.options.then;
-    Ok(())
-}
-
 /// The same for each lease of a batch.
 async fn check_each<T>(app: &App, caller: &Caller, batch: &mut batch::Batch<(Receipt, T)>) -> Result<(), Problem> {
     let receipts: Vec<_> = batch.asked().map(|(receipt, _)| *receipt).collect();
@@ -187,6 +168,47 @@ async fn check_each<T>(app: &App, caller: &Caller, batch: &mut batch::Batch<(Rec
         if is_allowed { Ok(()) } else { Err(Problem::of_lease(receipt, Error::LeaseLost(receipt))) }
     };
     batch.refuse(receipts.into_iter().zip(allowed).map(judge).collect());
+    Ok(())
+}
+
+/// Writes out the queues of the jobs that a worker adds to the end of a job in this queue, and checks that it may push them.
+fn check_then(
+    app: &App,
+    caller: &Caller,
+    receipt: Receipt,
+    queue: Option<Arc<str>>,
+    then: &mut FollowUps,
+) -> Result<(), Problem> {
+    let queue = queue.ok_or(Error::LeaseLost(receipt))?;
+    let mut options = JobOptions { then: then.take(), ..JobOptions::default() };
+    complete_follow_ups(&mut options, &queue)?;
+    let end = NewJob { queue, options, ..NewJob::new([]) };
+    access::check_ends_of(app, caller, Scope::Push, &end)?;
+    *then = end.options.then;
+    Ok(())
+}
+
+/// The same for each end of a batch.
+async fn check_each_then(
+    app: &App,
+    caller: &Caller,
+    batch: &mut batch::Batch<(Receipt, Outcome)>,
+) -> Result<(), Problem> {
+    let adds = |(_, outcome): &&(Receipt, Outcome)| matches!(outcome, Outcome::Complete { then: Some(_), .. });
+    let ids: Vec<_> = batch.asked().filter(adds).map(|(receipt, _)| receipt.id).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let mut queues = app.engine.queues_of(&ids).await?.into_iter();
+    let judge = |(_, (receipt, outcome)): (usize, &mut (Receipt, Outcome))| match outcome {
+        Outcome::Complete { then: then @ Some(_), .. } => {
+            let queue = queues.next().expect("one for each");
+            check_then(app, caller, *receipt, queue, then).map_err(|problem| Problem::of_lease(*receipt, problem))
+        }
+        _ => Ok(()),
+    };
+    let judgements = batch.placed().map(judge).collect();
+    batch.refuse(judgements);
     Ok(())
 }
 
