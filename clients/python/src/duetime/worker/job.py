@@ -111,8 +111,8 @@ class RunningJob:
             self._told(percent, note)
 
     def follow_with(self, job: NewJob) -> None:
-        """Adds a job that is pushed in the same step in which this one succeeds, beside those of its own `then`: at most 16. If this
-        attempt fails, it is dropped. Raises `Invalid`."""
+        """Adds a job that is pushed in the same step in which this one succeeds, beside those of its own `then`: at most 16.
+        If this attempt fails, it is dropped. Raises `Invalid`."""
         self._added += follow_ups([job])
 
     def raise_if_cancelled(self) -> None:
