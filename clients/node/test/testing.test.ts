@@ -66,7 +66,7 @@ it('records what is pushed, and runs handlers inline', async () => {
     .handle('order.cancel', async (job) => {
       await job.progress(50)
       await job.push('mail', 1, { kind: 'mail' })
-      job.followWith({ queue: 'bills', payload: 7, kind: 'bill.void' })
+      job.followWith({ queue: 'bills', payload: 7, kind: 'bill.void', delay: '1d' })
       return new Uint8Array([1, 0xff])
     })
     .handle('mail', () => {

@@ -4,7 +4,7 @@ declare(strict_types=1);
 
 namespace Duetime\Testing;
 
-use Duetime\{Client, Fatal, Job, Json, Park, Release, RunningJob, Worker};
+use Duetime\{Client, Fatal, Job, Json, NewJob, Park, Release, RunningJob, Worker};
 use Duetime\Http\{Http, Response};
 
 /**

@@ -1,6 +1,7 @@
 //! The jobs of `then` and `otherwise`: what they are, and whether they are within all limits.
 
 use super::Push;
+use super::push::first_given;
 use crate::json::{Unread, read};
 use crate::limits::CHAIN_JOBS_MAX;
 use crate::model::name;
@@ -14,21 +15,11 @@ use std::sync::Arc;
 pub fn complete_follow_ups(options: &mut JobOptions, queue: &Arc<str>) -> Result<(), Error> {
     for (name, list) in [("then", &mut options.then), ("otherwise", &mut options.otherwise)] {
         let follow_ups = list.take().filter(|list| !list.is_empty());
-        let job = |follow_up: &FollowUp| {
-            let push = follow_up.push()?;
-            for (field, is_given) in
-                [("on_conflict", push.on_conflict.is_some()), ("key_until", push.key_until.is_some())]
-            {
-                if is_given {
-                    return Err(Error::invalid(field, "left out: a job that follows has no key", format!("`{field}`")));
-                }
-            }
-            push.into_job(queue)
-        };
-        let complete = |(place, follow_up): (usize, &FollowUp)| match job(follow_up) {
-            Ok(job) => Ok(FollowUp::from(&job)),
-            Err(error) => Err(within(name, place, error)),
-        };
+        let complete =
+            |(place, follow_up): (usize, &FollowUp)| match follow_up.push().and_then(|push| push.into_job(queue)) {
+                Ok(job) => Ok(FollowUp::from(&job)),
+                Err(error) => Err(within(name, place, error)),
+            };
         *list = follow_ups.map(|list| list.iter().enumerate().map(complete).collect()).transpose()?;
     }
     Ok(())
@@ -45,8 +36,19 @@ fn within(name: &str, place: usize, error: Error) -> Error {
 }
 
 impl FollowUp {
+    /// The push, without what tells one push from others: the end that begins this job does.
     fn push(&self) -> Result<Push<'_>, Error> {
-        Ok(read(self.get()).map_err(Unread::into_invalid)?)
+        let push: Push<'_> = read(self.get()).map_err(Unread::into_invalid)?;
+        let given = first_given([
+            ("key", push.key.is_some()),
+            ("origin", push.origin.is_some()),
+            ("on_conflict", push.on_conflict.is_some()),
+            ("key_until", push.key_until.is_some()),
+        ]);
+        match given {
+            Some(field) => Err(Error::invalid(field, "left out: a job that follows has none", format!("`{field}`"))),
+            None => Ok(push),
+        }
     }
 }
 
@@ -71,11 +73,6 @@ fn check_chain(options: &JobOptions, now: Millis, payload_bytes_max: usize, plac
         return Err(Error::invalid(name, format!("a chain of at most {CHAIN_JOBS_MAX} jobs"), "a longer one"));
     }
     each_follow_up(options, |job| {
-        for (field, is_given) in [("key", job.key.is_some()), ("origin", job.origin.is_some())] {
-            if is_given {
-                return Err(Error::invalid(field, "left out: a job that follows has none", format!("`{field}`")));
-            }
-        }
         job.accept(JobId::MIN, now, payload_bytes_max)?;
         check_chain(&job.options, now, payload_bytes_max, place + 1)
     })

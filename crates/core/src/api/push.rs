@@ -198,7 +198,7 @@ impl<'a> From<&'a NewJob> for Push<'a> {
     }
 }
 
-fn first_given<const N: usize>(fields: [(&'static str, bool); N]) -> Option<&'static str> {
+pub(super) fn first_given<const N: usize>(fields: [(&'static str, bool); N]) -> Option<&'static str> {
     fields.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
 }
 

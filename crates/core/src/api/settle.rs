@@ -29,7 +29,7 @@ pub struct Complete<'a> {
     /// Jobs that are pushed in the same step, beside those that the job names itself: at most 16. Their queue is that of the job by
     /// default, and their delay begins now.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<crate::json::schema::FollowUp>>, max_items = 16))]
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: FollowUps,
 }
 

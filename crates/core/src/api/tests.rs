@@ -291,6 +291,7 @@ fn outcomes_read_as_documented() {
         r#"{"receipt":"7.9","complete":{"result":1.0}}"#,
         r#"{"receipt":"7.9","complete":{}}"#,
         r#"{"receipt":"7.9","complete":{"result_base64":"/w=="}}"#,
+        r#"{"receipt":"7.9","complete":{"then":[{"kind":"next","payload":1}]}}"#,
         r#"{"receipt":"7.9","fail":{"message":"no","final":true}}"#,
         r#"{"receipt":"7.9","fail":{"message":"no","retry_after":"30s"}}"#,
         r#"{"receipt":"7.9","release":{}}"#,

@@ -21,7 +21,7 @@ use crate::invalid::Invalid;
 use crate::json::{Span, Timestamp};
 use crate::limits::{DELAY_MS_MAX, EVERY_MS_MIN, SCHEDULE_PAYLOAD_BYTES_MAX, SECOND_MS, SPREAD_MS_MAX};
 use crate::model::id::JobId;
-use crate::model::job::{Due, Job, NewJob};
+use crate::model::job::{Due, Job, NewJob, OnConflict};
 use crate::model::name;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -172,6 +172,9 @@ impl Schedule {
         };
         if let Some(due) = due {
             return Err(Invalid::new("due_at", "left out: each job is due at the time of its run", due));
+        }
+        if matches!(self.job.on_conflict, OnConflict::Debounce(_)) {
+            return Err(Invalid::new("on_conflict", "a word: each job is due at the time of its run", "a debounce"));
         }
         if self.job.origin.is_some() {
             return Err(Invalid::new("origin", "left out: each run pushes a new job", "one"));

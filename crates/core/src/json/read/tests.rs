@@ -22,7 +22,12 @@ fn an_error_names_the_field_and_what_it_accepts() {
         (r#"{"max_crashes": "ten"}"#, "max_crashes", "a whole number, 1 or more", "\"ten\""),
         (r#"{"target": {"redis_list": ["a"]}}"#, "target.redis_list", r#""key": "a list"}"#, "an array"),
         (r#"{"retry": "fast"}"#, "retry", r#""default", "none""#, "\"fast\""),
-        (r#"{"on_conflict": 1}"#, "on_conflict", r#""keep", "replace" or "reject""#, "the number 1"),
+        (
+            r#"{"on_conflict": 1}"#,
+            "on_conflict",
+            r#""keep", "replace", "reject", or an object such as {"debounce": "10s", "at_latest": "2m"}"#,
+            "the number 1",
+        ),
         (r#"{"on_conflict": "merge"}"#, "on_conflict", r#""keep""#, "\"merge\""),
         (r#"{"max_attempts": -1}"#, "max_attempts", "from 0 to 4294967295", "the number -1"),
         (r#"{"max_attempts": "many"}"#, "max_attempts", "a whole number", "\"many\""),
