@@ -133,6 +133,7 @@ impl Takes {
 
     /// Records leased jobs as taken, finishes them, and returns them as they are recorded.
     async fn take_leased(self: &Arc<Self>, leased: Vec<Job>, entries: &[OutboxEntry]) -> Result<Vec<Job>, Error> {
+        let memory = self.broker.reading().memory;
         let (mut jobs, mut taken, mut ends) = (self.known_best(leased).await?, Vec::new(), Vec::new());
         let now = self.broker.now();
         let rewritten = |id| entries.iter().any(|entry| matches!(entry, OutboxEntry::Rewritten(job) if job.id == id));
@@ -177,7 +178,14 @@ impl Takes {
         }
         let finished = self.finish_taken(&jobs).await?;
         let count = taken.len();
-        let taken: Vec<Job> = taken.into_iter().filter(|job| finished.contains_key(&job.id)).collect();
+        let (mut taken, missing): (Vec<Job>, Vec<Job>) =
+            taken.into_iter().partition(|job| finished.contains_key(&job.id));
+        // An end whose answer was lost is repeated, and another process may have recorded and forgotten it meanwhile. A broker that
+        // was emptied may hand them out again.
+        if self.broker.reading().memory == memory {
+            let receipts: Vec<Receipt> = missing.iter().map(Job::receipt).collect();
+            taken.extend(self.taken_before(&receipts).await?);
+        }
         if taken.len() < count {
             tracing::warn!(
                 jobs = count - taken.len(),
@@ -341,6 +349,18 @@ mod tests {
             fixture.services.takes.end_takes(vec![leased]).await;
             let attempts: Vec<u32> = fixture.lease(2).await.iter().map(|job| job.attempt).collect();
             assert_eq!(attempts, if is_recorded { vec![] } else { vec![1] }, "recorded: {is_recorded}");
+        }
+    }
+
+    /// As after a repeat: the answer to the first end was lost, and another process recorded and forgot it.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_whose_end_is_already_forgotten_is_taken() {
+        let fixture = Fixture::new().await;
+        let leased = leased(&fixture).await;
+        for _ in 0..2 {
+            let taken = fixture.services.takes.take_leased(vec![leased.clone()], &[]).await.unwrap();
+            assert_eq!(taken.iter().map(Job::receipt).collect::<Vec<_>>(), [leased.receipt()]);
+            assert_eq!(fixture.held(leased.id).await, None);
         }
     }
 
