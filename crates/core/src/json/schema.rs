@@ -8,7 +8,6 @@ use crate::limits::{
     META_ENTRIES_MAX, META_NAME_BYTES_MAX, META_VALUE_BYTES_MAX, NOTE_BYTES_MAX, QUEUE_BYTES_MAX, REQUEST_ID_BYTES_MAX,
     TAG_BYTES_MAX, TRACE_BYTES, WORKER_BYTES_MAX,
 };
-use crate::model::key::OnConflict;
 use serde_json::{Value, json};
 use std::ops::RangeInclusive;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -108,33 +107,6 @@ impl PartialSchema for ProblemCode {
 }
 
 impl ToSchema for ProblemCode {}
-
-impl PartialSchema for OnConflict {
-    fn schema() -> RefOr<Schema> {
-        let span = |description: &str| json!({"type": "string", "description": description, "examples": ["10s"]});
-        literal(json!({
-            "description": "What a push does if its key is held.",
-            "oneOf": [
-                {"type": "string", "enum": ["keep"], "description": "Keeps the holder, and returns it."},
-                {"type": "string", "enum": ["replace"], "description": "Gives the holder everything that was sent, and starts it anew. \
-                    It keeps its id, its origin and its time of creation. A holder that is running is a conflict."},
-                {"type": "string", "enum": ["reject"], "description": "Answers with the problem `key_conflict`."},
-                {
-                    "type": "object",
-                    "description": "Replaces the holder, and postpones it: many pushes become one job, which runs once they have stopped.",
-                    "properties": {
-                        "debounce": span("The job is due this long after the last of these pushes: 1 ms to 10 years."),
-                        "at_latest": span("It is due no later than this long after the first of them; no limit by default."),
-                    },
-                    "required": ["debounce"],
-                    "additionalProperties": false,
-                },
-            ],
-        }))
-    }
-}
-
-impl ToSchema for OnConflict {}
 
 /// A job of `then` or `otherwise`: as it is pushed.
 pub struct FollowUp;

@@ -28,6 +28,36 @@ pub enum OnConflict {
     Debounce(Debounce),
 }
 
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for OnConflict {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        let span =
+            |description: &str| serde_json::json!({"type": "string", "description": description, "examples": ["10s"]});
+        crate::json::schema::literal(serde_json::json!({
+            "description": "What a push does if its key is held.",
+            "oneOf": [
+                {"type": "string", "enum": ["keep"], "description": "Keeps the holder, and returns it."},
+                {"type": "string", "enum": ["replace"], "description": "Gives the holder everything that was sent, and starts it anew. \
+                    It keeps its id, its origin and its time of creation. A holder that is running is a conflict."},
+                {"type": "string", "enum": ["reject"], "description": "Answers with the problem `key_conflict`."},
+                {
+                    "type": "object",
+                    "description": "Replaces the holder, and postpones it: many pushes become one job, which runs once they have stopped.",
+                    "properties": {
+                        "debounce": span("The job is due this long after the last of these pushes: 1 ms to 10 years."),
+                        "at_latest": span("It is due no later than this long after the first of them; no limit by default."),
+                    },
+                    "required": ["debounce"],
+                    "additionalProperties": false,
+                },
+            ],
+        }))
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for OnConflict {}
+
 /// By hand: the error of a derived one names no accepted value.
 impl<'de> Deserialize<'de> for OnConflict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
