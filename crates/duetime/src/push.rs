@@ -72,7 +72,7 @@ impl<To> Push<To> {
     }
 
     /// Makes one job of many pushes with this key, which runs once they have stopped for a while. What is pushed while it runs is
-    /// another job: the key is free [once it has started](KeyUntil::Started). Such a push has no time of its own.
+    /// another job: the key is free [once it has started](KeyUntil::Started). Such a push has no delay and no due time.
     ///
     /// ```
     /// # use duetime::{job::Debounce, prelude::*};

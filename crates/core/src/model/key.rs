@@ -121,7 +121,7 @@ impl Debounce {
         at_latest.check("on_conflict.at_latest", 1, DELAY_MS_MAX)
     }
 
-    /// What takes the place of the holder, if this job is pushed now.
+    /// The job that replaces the holder if this one is pushed now.
     pub(crate) fn postponed(&self, job: &Job, holder: &Job) -> Job {
         let latest = self.at_latest.map(|after| holder.created_at.0.saturating_add(after.0));
         let due_at = Timestamp(job.due_at.0.min(latest.unwrap_or(Millis::MAX)));

@@ -122,7 +122,7 @@ impl Context {
 
     /// Adds a job that is pushed in the same step in which this one succeeds, beside those of its own [`then`](Push::then): at
     /// most 16. If this attempt fails, it is dropped. It has no key and no origin, and its delay begins when this job succeeds.
-    /// Unlike [`push`](Self::push), it needs no call of its own, and no order: an attempt that is repeated decides anew.
+    /// Unlike [`push`](Self::push), it makes no request, and the order does not matter: each attempt decides anew.
     ///
     /// # Errors
     /// [`Invalid`](crate::ErrorKind::Invalid) if its payload cannot be serialized as JSON.

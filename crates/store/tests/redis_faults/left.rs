@@ -1,4 +1,4 @@
-//! What a server that was killed has left in Redis, beside a ledger.
+//! Jobs that a killed server left in Redis, beside a ledger.
 
 use duetime_core::engine::{Export, Options as EngineOptions, Outcome, ReserveRequest, Source, Stores};
 use duetime_core::model::follow_up::FollowUp;
