@@ -89,7 +89,8 @@ impl<To> Push<To> {
     /// # }
     /// ```
     pub fn debounce(self, debounce: Debounce) -> Self {
-        self.set(|job| (job.on_conflict, job.key_until) = (OnConflict::Debounce(debounce), KeyUntil::Started))
+        let on_conflict = OnConflict::Debounce(debounce);
+        self.set(|job| (job.on_conflict, job.key_until) = (on_conflict, on_conflict.key_until()))
     }
 
     /// Sets when the key becomes free; by default once the job has finished.

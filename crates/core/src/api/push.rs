@@ -99,7 +99,7 @@ impl Push<'_> {
             priority: priority.unwrap_or(PRIORITY_DEFAULT),
             key,
             on_conflict: on_conflict.unwrap_or_default(),
-            key_until: key_until.unwrap_or_else(|| key_until_of(on_conflict)),
+            key_until: key_until.unwrap_or(on_conflict.unwrap_or_default().key_until()),
             origin,
             tags,
             lease,
@@ -142,7 +142,7 @@ impl Push<'_> {
             return Err(Invalid::new(field, "left out: the row has a column for it", format!("`{field}`")));
         }
         job.on_conflict = self.on_conflict.unwrap_or_default();
-        job.key_until = self.key_until.unwrap_or_else(|| key_until_of(self.on_conflict));
+        job.key_until = self.key_until.unwrap_or(job.on_conflict.key_until());
         job.origin.clone_from(&self.origin);
         job.lease = self.lease;
         job.expires = self.expires;
@@ -156,18 +156,10 @@ impl Push<'_> {
     /// The value of the inbox's column `options` for a job.
     pub fn options_of(job: &NewJob) -> Push<'static> {
         let on_conflict = (job.on_conflict != OnConflict::default()).then_some(job.on_conflict);
-        let key_until = (job.key_until != key_until_of(on_conflict)).then_some(job.key_until);
+        let key_until = (job.key_until != job.on_conflict.key_until()).then_some(job.key_until);
         let (lease, expires) = (job.lease, job.expires);
         let origin = job.origin.clone();
         Push { on_conflict, key_until, origin, lease, expires, ..Push::default() }.with_options(&job.options)
-    }
-}
-
-/// Until when a job holds its key by default: what is pushed while a debounced job runs is another job.
-fn key_until_of(on_conflict: Option<OnConflict>) -> KeyUntil {
-    match on_conflict {
-        Some(OnConflict::Debounce(_)) => KeyUntil::Started,
-        _ => KeyUntil::default(),
     }
 }
 

@@ -28,6 +28,17 @@ pub enum OnConflict {
     Debounce(Debounce),
 }
 
+impl OnConflict {
+    /// Until when a job holds its key by default: what is pushed while a debounced job runs is another job.
+    #[doc(hidden)]
+    pub fn key_until(self) -> KeyUntil {
+        match self {
+            Self::Debounce(_) => KeyUntil::Started,
+            Self::Keep | Self::Replace | Self::Reject => KeyUntil::Finished,
+        }
+    }
+}
+
 #[cfg(feature = "openapi")]
 impl utoipa::PartialSchema for OnConflict {
     fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {

@@ -120,8 +120,8 @@ impl Context {
         self.0.client.push(job).of_handler(format!("{}:{number}", self.id()))
     }
 
-    /// Adds a job that is pushed in the same step in which this one succeeds, beside those of its own [`then`](Push::then): at
-    /// most 16. If this attempt fails, it is dropped. It has no key and no origin, and its delay begins when this job succeeds.
+    /// Adds a job to those of this job's [`then`](Push::then): at most 16. It is pushed in the same step in which this job
+    /// succeeds, and dropped if this attempt fails. It has no key and no origin, and its delay begins when this job succeeds.
     /// Unlike [`push`](Self::push), it makes no request, and the order does not matter: each attempt decides anew.
     ///
     /// # Errors

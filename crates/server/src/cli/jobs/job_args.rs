@@ -142,6 +142,8 @@ impl JobArgs {
             ..JobOptions::given(retry, self.delivery.clone(), self.trace(), self.meta()?)
         };
         complete_follow_ups(&mut options, &self.queue).map_err(|error| Failure::usage(error.to_string()))?;
+        let debounce = |debounce| OnConflict::Debounce(Debounce { debounce, at_latest: self.at_latest });
+        let on_conflict = self.debounce.map_or(self.on_conflict, debounce);
         Ok(NewJob {
             queue: self.queue.clone(),
             kind: self.kind.clone(),
@@ -149,15 +151,8 @@ impl JobArgs {
             due,
             priority: self.priority,
             key: self.key.clone(),
-            on_conflict: match self.debounce {
-                Some(debounce) => OnConflict::Debounce(Debounce { debounce, at_latest: self.at_latest }),
-                None => self.on_conflict,
-            },
-            key_until: self.key_until.unwrap_or(if self.debounce.is_some() {
-                KeyUntil::Started
-            } else {
-                KeyUntil::Finished
-            }),
+            on_conflict,
+            key_until: self.key_until.unwrap_or(on_conflict.key_until()),
             origin,
             tags: self.tag.clone(),
             lease: self.lease,
